@@ -1,0 +1,80 @@
+package agent
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Kind says what is to be done with an Incoming.
+type Kind string
+
+const (
+	KindMessage Kind = "message" // a question, or a part of one: becomes a turn
+	KindEdit    Kind = "edit"    // replaces a message that still waits; else it is kept as ignored
+	KindControl Kind = "control" // a command or a button press: taken at once, also while a turn runs
+	KindIgnored Kind = "ignored" // kept for 48 h with the reason, for /status
+)
+
+// Incoming is one update of a channel as it is put into the inbox.
+type Incoming struct {
+	Update  int64           `json:"update"` // the channel's key of the update: a repeat is dropped
+	Kind    Kind            `json:"kind"`
+	Address Address         `json:"address"`
+	Sender  Principal       `json:"sender"`
+	Private bool            `json:"private"`
+	Message int64           `json:"message"` // the channel's id of the message, 0 if it has none
+	At      time.Time       `json:"at"`      // when we got it
+	Due     time.Time       `json:"due"`     // not taken before; a held part of a paste or an album waits here
+	Lang    string          `json:"lang"`
+	Parts   []Part          `json:"parts"` // what the model will read; empty for controls
+	Note    string          `json:"note"`  // why it is ignored
+	Raw     json.RawMessage `json:"raw"`
+}
+
+// Payload is one call to a channel, in the channel's own encoding, without the
+// address, which is added when it is sent (a group may move meanwhile).
+type Payload struct {
+	Body       json.RawMessage
+	Idempotent bool // may be sent again when the outcome is unknown: edits, removals, notices
+}
+
+// Post is something to be sent: an answer, a notice, the removal of a preview.
+type Post struct {
+	Key     string // unique for ever: posting it again is no error and does nothing
+	Address Address
+	Turn    int64 // 0 when it belongs to none
+	Lang    string
+	Parts   []Payload // sent in this order
+}
+
+// Send is one part of a Post on its way.
+type Send struct {
+	Post    int64 // the outbox row
+	Part    int
+	Key     string
+	Address Address
+	Turn    int64
+	Lang    string
+	Payload
+	Tries int // sends of this part that surely failed
+}
+
+// Fate is what became of a Send.
+type Fate string
+
+const (
+	Sent      Fate = "sent"      // the channel gave a message id (0 for calls that have none)
+	Retry     Fate = "retry"     // surely failed, and worth another try at Outcome.Due
+	Failed    Fate = "failed"    // surely failed, for good: the rest of the post goes on
+	Uncertain Fate = "uncertain" // nobody knows: never sent again by itself; Outcome.Notice follows it
+	Parked    Fate = "parked"    // the chat cannot be reached; it waits until the chat writes again
+)
+
+// Outcome settles a Send.
+type Outcome struct {
+	Fate    Fate
+	Message int64     // Sent: the channel's id
+	Due     time.Time // Retry: not before
+	Reason  string    // for the log and the owner
+	Notice  *Payload  // Uncertain: what the person is told before later parts go out
+}
