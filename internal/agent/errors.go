@@ -15,6 +15,8 @@ var (
 	ErrJoined    = errors.New("agent: more was written")          // a message came before the first token: take it in and ask again
 	ErrShutdown  = errors.New("agent: the process is going down") // the turn stays open and is resumed
 	ErrBudget    = errors.New("agent: out of steps")              // the answer that comes with it is what was found so far
+	ErrNoTurn    = errors.New("agent: nothing runs or ran here")
+	ErrNotYours  = errors.New("agent: that is another person's turn")
 )
 
 // Fault is a failure that somebody can mend. Channels turn its code into a
