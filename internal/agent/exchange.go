@@ -78,3 +78,45 @@ type Outcome struct {
 	Reason  string    // for the log and the owner
 	Notice  *Payload  // Uncertain: what the person is told before later parts go out
 }
+
+// Entry is a Message where it stands in its session.
+type Entry struct {
+	Seq  int64
+	Turn int64
+	Message
+}
+
+// History is what the model may be sent of a session.
+type History struct {
+	Entries      []Entry // from the window's start on, without superseded turns
+	ResultsCutTo int64   // results of entries below this seq are sent shortened
+}
+
+// Conversation is one session as a person sees it in a list.
+type Conversation struct {
+	ID      int64
+	Title   string // the first words
+	Current bool
+	Used    time.Time
+	Turns   int
+}
+
+// PersonState is what was decided about somebody, beyond the configuration.
+type PersonState string
+
+const (
+	PersonOwner   PersonState = "owner"   // paired
+	PersonAllowed PersonState = "allowed" // by the owner
+	PersonAsked   PersonState = "asked"   // a card about them waits
+	PersonDenied  PersonState = "denied"
+	PersonBlocked PersonState = "blocked" // no polite line either
+	PersonRevoked PersonState = "revoked" // was allowed once
+)
+
+// Known is a person or chat (negative id) about whom something was decided.
+type Known struct {
+	ID    int64
+	State PersonState
+	Name  string
+	Since time.Time
+}

@@ -57,31 +57,11 @@ type Outbox interface {
 	OutboxWake() <-chan struct{}
 }
 
-// PersonState is what the database says about somebody, beyond the configuration.
-type PersonState string
-
-const (
-	PersonOwner   PersonState = "owner"   // paired
-	PersonAllowed PersonState = "allowed" // by the owner
-	PersonAsked   PersonState = "asked"   // a card about them waits
-	PersonDenied  PersonState = "denied"
-	PersonBlocked PersonState = "blocked" // no polite line either
-	PersonRevoked PersonState = "revoked" // was allowed; wins over nothing in the configuration
-)
-
-// Known is a person or chat (negative id) with a row of their own.
-type Known struct {
-	ID    int64
-	State PersonState
-	Name  string
-	Since time.Time
-}
-
 // People keeps who may talk to us beyond the configuration.
 type People interface {
-	Known(ctx context.Context) ([]Known, error)
+	Known(ctx context.Context) ([]agent.Known, error)
 	// SetPerson stores a decision; a revoked, denied or blocked person's queued messages are dropped.
-	SetPerson(ctx context.Context, id int64, state PersonState, name string) error
+	SetPerson(ctx context.Context, id int64, state agent.PersonState, name string) error
 	// Greet decides about a stranger in a private chat: whether they get the polite
 	// line now (one a day each, 20 an hour in all) and whether the owner gets a card
 	// (at most 5 open).
@@ -93,20 +73,11 @@ type People interface {
 	Pair(ctx context.Context, id int64, name, hash string, now time.Time) (bool, error)
 }
 
-// Conversation is one session as /sessions lists it.
-type Conversation struct {
-	ID      int64
-	Title   string // the first words
-	Current bool
-	Used    time.Time
-	Turns   int
-}
-
 // Conversations are the sessions of an address.
 type Conversations interface {
 	// NewSession makes a fresh session the current one; a current one without a message stays.
 	NewSession(ctx context.Context, a agent.Address) error
-	Sessions(ctx context.Context, a agent.Address, limit int) ([]Conversation, error)
+	Sessions(ctx context.Context, a agent.Address, limit int) ([]agent.Conversation, error)
 	// SwitchSession makes an old session of the address the current one; false: it is not of this address.
 	SwitchSession(ctx context.Context, a agent.Address, id int64) (bool, error)
 	// DeleteSession erases a session of the address with its words; false: not of this address, or a turn runs in it.
