@@ -115,7 +115,7 @@ CREATE INDEX sends_sending ON sends (state) WHERE state = 'sending';
 CREATE TABLE people (
     channel TEXT    NOT NULL,
     id      INTEGER NOT NULL,
-    state   TEXT    NOT NULL CHECK (state IN ('owner', 'allowed', 'asked', 'denied', 'blocked', 'revoked')),
+    state   TEXT    NOT NULL CHECK (state IN ('owner', 'allowed', 'greeted', 'asked', 'denied', 'blocked', 'revoked')),
     name    TEXT    NOT NULL,
     greeted INTEGER NOT NULL DEFAULT 0, -- when a stranger was last told their id
     since   INTEGER NOT NULL,

@@ -18,12 +18,12 @@ type Inbox interface {
 	// one from a chat whose posts are parked sets them free. It returns how many
 	// were new.
 	Accept(ctx context.Context, in []agent.Incoming) (fresh int, err error)
-	// Control gives the oldest control row that waits, and false when there is none.
-	// The row stays until Handled, so a handler that dies is called again.
-	Control(ctx context.Context) (agent.Incoming, bool, error)
+	// Controls gives the control rows that wait, oldest first, at most 64. A row stays
+	// until Handled, so a handler that dies is called again.
+	Controls(ctx context.Context) ([]agent.Incoming, error)
 	// Handled closes a control row and posts what answers it, in one transaction.
 	Handled(ctx context.Context, update int64, posts ...agent.Post) error
-	// ControlWake tells that Control may have something; it is never closed.
+	// ControlWake tells that Controls may have something; it is never closed.
 	ControlWake() <-chan struct{}
 	// Ignored gives the newest ignored updates, newest first.
 	Ignored(ctx context.Context, n int) ([]agent.Incoming, error)
@@ -43,9 +43,9 @@ type Outbox interface {
 	Settle(ctx context.Context, send agent.Send, out agent.Outcome) error
 	// InFlight gives the parts that a dead process left on their way.
 	InFlight(ctx context.Context) ([]agent.Send, error)
-	// Resend posts an uncertain part once more, keyed by the part, so that a second
-	// press of the button does nothing. false: there is no such uncertain part.
-	Resend(ctx context.Context, post int64, part int) (bool, error)
+	// Resend posts an uncertain part of the chat once more, keyed by the part, so that a
+	// second press of the button does nothing. false: there is no such uncertain part in the chat.
+	Resend(ctx context.Context, chat, post int64, part int) (bool, error)
 	// OpenPreview stores that the turn's preview is about to be sent; SettlePreview that
 	// it has the id (0: it was surely not sent). When the turn ended meanwhile, SettlePreview posts removal,
 	// keyed "unpreview:<turn>".
