@@ -10,11 +10,12 @@ import (
 
 // Sentinels steer the loop by errors.Is, never by their text.
 var (
-	ErrTransient = errors.New("agent: passing failure")           // the same request may succeed when tried again
-	ErrStopped   = errors.New("agent: stopped by the person")     // the turn has its answer already; drop what runs
-	ErrJoined    = errors.New("agent: more was written")          // a message came before the first token: take it in and ask again
-	ErrShutdown  = errors.New("agent: the process is going down") // the turn stays open and is resumed
-	ErrBudget    = errors.New("agent: out of steps")              // the answer that comes with it is what was found so far
+	ErrTransient = errors.New("agent: passing failure")                   // the same request may succeed when tried again
+	ErrTooLong   = errors.New("agent: the prompt does not fit the model") // shorten and ask again
+	ErrStopped   = errors.New("agent: stopped by the person")             // the turn has its answer already; drop what runs
+	ErrJoined    = errors.New("agent: more was written")                  // a message came before the first token: take it in and ask again
+	ErrShutdown  = errors.New("agent: the process is going down")         // the turn stays open and is resumed
+	ErrBudget    = errors.New("agent: out of steps")                      // the answer that comes with it is what was found so far
 	ErrNoTurn    = errors.New("agent: nothing runs or ran here")
 	ErrNotYours  = errors.New("agent: that is another person's turn")
 )

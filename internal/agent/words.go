@@ -6,6 +6,7 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"time"
 )
 
@@ -195,10 +196,43 @@ type Model interface {
 	Generate(ctx context.Context, req Request, watch func(Delta)) (Reply, error)
 }
 
-// Recorder makes the steps of a turn durable.
-type Recorder interface {
-	// Record appends to the history; when it returns, the message is on disk.
+// Transcript is the history of one session as the loop works on it. The history
+// is the state: a turn that died is taken up by running the loop on it again.
+type Transcript interface {
+	// History gives the messages of the model's window, with all that was recorded since.
+	History() []Message
+	// Prompt gives the system text and as much of the history as fits the model.
+	// tighter counts the times that the model refused the prompt as too long. An
+	// error that wraps ErrTooLong says that the newest message alone does not fit.
+	Prompt(ctx context.Context, tighter int) ([]Message, error)
+	// Record appends to the history; when it returns, the message is on disk. It is
+	// safe for concurrent use. ErrStopped: the turn is over.
 	Record(ctx context.Context, m Message) error
-	// Pull returns, already recorded, what the principal wrote since the turn began.
-	Pull(ctx context.Context) ([]Message, error)
+	// Pull appends what the principal wrote since the turn began.
+	Pull(ctx context.Context) error
+}
+
+// Text joins the text parts of the message.
+func (m Message) Text() string {
+	var b strings.Builder
+	for _, p := range m.Parts {
+		b.WriteString(p.Text)
+	}
+	return b.String()
+}
+
+// Calls gives the tool calls of the message.
+func (m Message) Calls() []Call {
+	var out []Call
+	for _, p := range m.Parts {
+		if p.Call != nil {
+			out = append(out, *p.Call)
+		}
+	}
+	return out
+}
+
+// TextMessage makes a message of one text.
+func TextMessage(role Role, text string) Message {
+	return Message{Role: role, Parts: []Part{{Text: text}}}
 }
