@@ -1,0 +1,161 @@
+package ollama
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+
+	"agentd/internal/agent"
+)
+
+// maxLine bounds a line of the stream. One line holds a whole tool call, file
+// contents included.
+const maxLine = 16 << 20
+
+var errLine = errors.New("a line of more than 16 MiB")
+
+// lines reads newline-delimited JSON. A short line costs no copy.
+type lines struct {
+	r    *bufio.Reader
+	long []byte // a line that is longer than the reader's buffer
+}
+
+func newLines(r io.Reader) *lines { return &lines{r: bufio.NewReader(r)} }
+
+// next returns the next line that is not blank; it is valid until the call after.
+// At the end the error is io.EOF. A last line without a line break counts.
+func (l *lines) next() ([]byte, error) {
+	for {
+		line, err := l.read()
+		if line = bytes.TrimSpace(line); len(line) > 0 && (err == nil || err == io.EOF) {
+			return line, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (l *lines) read() ([]byte, error) {
+	l.long = l.long[:0]
+	for {
+		piece, err := l.r.ReadSlice('\n')
+		if err == nil && len(l.long) == 0 {
+			return piece, nil
+		}
+		if len(l.long)+len(piece) > maxLine {
+			return nil, errLine
+		}
+		l.long = append(l.long, piece...)
+		if err != bufio.ErrBufferFull {
+			return l.long, err
+		}
+	}
+}
+
+// chunk is api.ChatResponse with raw arguments, and the error that may stand in
+// its place.
+type chunk struct {
+	Message struct {
+		Content   string     `json:"content"`
+		Thinking  string     `json:"thinking"`
+		ToolCalls []chatCall `json:"tool_calls"`
+	} `json:"message"`
+	Done            bool            `json:"done"`
+	DoneReason      string          `json:"done_reason"`
+	PromptEvalCount int             `json:"prompt_eval_count"`
+	EvalCount       int             `json:"eval_count"`
+	Error           json.RawMessage `json:"error"`
+}
+
+// reply collects an answer.
+type reply struct {
+	text  strings.Builder
+	calls []agent.Part
+	ids   map[string]bool // of all calls in the history and here; nil until the first call
+}
+
+// add takes a chunk. Calls are kept from any chunk, not only from the last (C095).
+func (r *reply) add(c *chunk, history []agent.Message) {
+	r.text.WriteString(c.Message.Content)
+	for _, call := range c.Message.ToolCalls {
+		if r.ids == nil {
+			r.ids = callIDs(history)
+		}
+		if call.ID == "" || r.ids[call.ID] {
+			call.ID = "call_" + strings.ToLower(rand.Text()[:12])
+		}
+		r.ids[call.ID] = true
+		r.calls = append(r.calls, agent.Part{Call: &agent.Call{
+			ID: call.ID, Name: cleanName(call.Function.Name), Args: decodeArgs(call.Function.Arguments),
+		}})
+	}
+}
+
+// finish returns the complete reply; last is the chunk that said done.
+func (r *reply) finish(last *chunk) agent.Reply {
+	out := agent.Reply{
+		Message: agent.Message{Role: agent.Assistant},
+		Cut:     last.DoneReason == "length",
+		Usage:   agent.Usage{Prompt: last.PromptEvalCount, Output: last.EvalCount},
+	}
+	if r.text.Len() > 0 {
+		out.Message.Parts = append(out.Message.Parts, agent.Part{Text: r.text.String()})
+	}
+	out.Message.Parts = append(out.Message.Parts, r.calls...)
+	return out
+}
+
+// callIDs returns the ids of the calls in a history: servers that number calls
+// from one give the same id again in every answer.
+func callIDs(history []agent.Message) map[string]bool {
+	ids := map[string]bool{}
+	for _, m := range history {
+		for _, p := range m.Parts {
+			if p.Call != nil {
+				ids[p.Call.ID] = true
+			}
+		}
+	}
+	return ids
+}
+
+// cleanName drops what models leave on a tool's name: "functions.read_file",
+// "read_file<|channel|>commentary" (C084).
+func cleanName(name string) string {
+	name, _, _ = strings.Cut(name, "<|")
+	return strings.TrimPrefix(strings.TrimSpace(name), "functions.")
+}
+
+// decodeArgs returns a call's arguments as an object, also when the model wrote
+// the object into a string (C078), once or twice. Numbers keep their digits. What
+// is no object at all becomes a JSON string of the raw text, so that it can be
+// stored; the loop answers such a call with a tool error, and encodeCall sends it
+// back as an object.
+func decodeArgs(raw json.RawMessage) json.RawMessage {
+	text := bytes.TrimSpace(raw)
+	for range 3 {
+		switch {
+		case len(text) == 0, string(text) == "null":
+			return json.RawMessage("{}")
+		case isObject(text):
+			return bytes.Clone(text)
+		}
+		var inner string
+		if json.Unmarshal(text, &inner) != nil {
+			break
+		}
+		text = bytes.TrimSpace([]byte(inner))
+	}
+	quoted, _ := marshal(string(text))
+	return quoted
+}
+
+func isObject(b []byte) bool {
+	b = bytes.TrimLeft(b, " \t\r\n")
+	return len(b) > 0 && b[0] == '{' && json.Valid(b)
+}
