@@ -44,6 +44,7 @@ const (
 	FaultCut          FaultCode = "cut"           // the stream broke again and again
 	FaultTooLong      FaultCode = "too_long"      // the newest message alone does not fit; args: tokens, limit
 	FaultParked       FaultCode = "parked"        // the turn killed the process again and again; args: attempts
+	FaultDiskFull     FaultCode = "disk_full"     // the disk has no room for the answer
 	FaultBroke        FaultCode = "broke"         // anything else; args: turn
 	FaultStepLimit    FaultCode = "step_limit"    // a note under an answer; args: steps
 	FaultLoop         FaultCode = "loop"          // a note under an answer: the model repeated the same call; args: tool

@@ -120,3 +120,23 @@ type Known struct {
 	Name  string
 	Since time.Time
 }
+
+// TurnState is how far a turn is.
+type TurnState string
+
+const (
+	TurnOpen       TurnState = "open"
+	TurnWaiting    TurnState = "waiting" // for a person; still the session's open turn
+	TurnDone       TurnState = "done"
+	TurnStopped    TurnState = "stopped"
+	TurnFailed     TurnState = "failed" // its answer is a fault
+	TurnSuperseded TurnState = "superseded"
+)
+
+// Ending says how a turn ends.
+type Ending struct {
+	State   TurnState // TurnDone, TurnFailed or TurnStopped
+	Message *Message  // the last message; nil when there is none to remember
+	Tokens  int       // of the last prompt; 0 unknown
+	Posts   []Post
+}

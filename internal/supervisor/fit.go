@@ -1,0 +1,158 @@
+package supervisor
+
+import (
+	"context"
+	"fmt"
+	"unicode/utf8"
+
+	"agentd/internal/agent"
+)
+
+const (
+	bytesPerToken = 3.5  // before the server's own count has corrected it
+	shortResult   = 600  // bytes that are left of a shortened tool result
+	perMessage    = 16   // bytes that a chat template spends on a message, about
+	answerShare   = 4    // a quarter of the context is left to the answer
+	answerMost    = 4096 // tokens, at most
+)
+
+// size estimates the message's bytes in a prompt.
+func size(m agent.Message, short bool) int {
+	n := perMessage
+	for _, p := range m.Parts {
+		n += len(p.Text)
+		if p.Call != nil {
+			n += len(p.Call.Name) + len(p.Call.Args) + perMessage
+		}
+		if p.Result != nil {
+			if n += len(p.Result.Text); short && len(p.Result.Text) > shortResult {
+				n += shortResult - len(p.Result.Text)
+			}
+		}
+	}
+	return n
+}
+
+// Prompt implements agent.Transcript. The prompt is the same bytes from call to
+// call but for what is new at its end, so that the server's prompt cache holds;
+// when it must be cut, it is cut to three quarters, at borders of turns, and the
+// cut is stored.
+func (t *transcript) Prompt(ctx context.Context, tighter int) ([]agent.Message, error) {
+	window, err := t.s.model.Window(ctx, t.model)
+	if err != nil {
+		return nil, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	room := window - min(window/answerShare, answerMost)
+	budget := int(float64(room) * bytesPerToken / t.s.scaleOf(t.model))
+	for range tighter {
+		budget = budget * 3 / 4
+	}
+	if t.total() > budget {
+		if err := t.cut(ctx, budget*3/4, budget, room); err != nil {
+			return nil, err
+		}
+	}
+	t.estimated = t.total()
+	prompt := make([]agent.Message, 0, len(t.entries)+2)
+	prompt = append(prompt, t.head)
+	history := make([]agent.Message, len(t.entries))
+	for i, e := range t.entries {
+		history[i] = e.Message
+		if e.Seq < t.resultsTo {
+			history[i] = shorten(e.Message)
+		}
+	}
+	return append(prompt, agent.Arrange(history)...), nil
+}
+
+func (t *transcript) total() int {
+	n := t.fixed
+	for _, e := range t.entries {
+		n += t.sent(e)
+	}
+	return n
+}
+
+// sent is the entry's size as it is sent now.
+func (t *transcript) sent(e entry) int {
+	if e.Seq < t.resultsTo {
+		return e.short
+	}
+	return e.full
+}
+
+// cut brings the prompt down to target bytes: first old tool results are
+// shortened, then old turns leave, then the running turn's own results are
+// shortened. What is left must stay below most.
+func (t *transcript) cut(ctx context.Context, target, most, room int) error {
+	first := 0 // of the running turn
+	for first < len(t.entries) && t.entries[first].Turn != t.turn {
+		first++
+	}
+	if first == len(t.entries) {
+		return fmt.Errorf("session %d has nothing of turn %d", t.session, t.turn)
+	}
+	t.resultsTo = max(t.resultsTo, t.entries[first].Seq)
+	from := 0
+	for total := t.total(); total > target && from < first; {
+		turn := t.entries[from].Turn
+		for from < first && t.entries[from].Turn == turn {
+			total -= t.sent(t.entries[from])
+			from++
+		}
+	}
+	t.entries = t.entries[from:]
+	for i := 0; t.total() > target && i < len(t.entries); i++ {
+		t.resultsTo = max(t.resultsTo, t.entries[i].Seq+1)
+	}
+	if total := t.total(); total > most {
+		tokens := int(float64(total) / bytesPerToken * t.s.scaleOf(t.model))
+		return &agent.Fault{Code: agent.FaultTooLong, Err: agent.ErrTooLong,
+			Args: map[string]string{"tokens": fmt.Sprint(tokens), "limit": fmt.Sprint(room)}}
+	}
+	return t.s.store.Cut(ctx, t.session, t.entries[0].Seq, t.resultsTo)
+}
+
+// shorten gives the message with the beginnings of its tool results.
+func shorten(m agent.Message) agent.Message {
+	out := agent.Message{Role: m.Role, Parts: append([]agent.Part(nil), m.Parts...)}
+	for i, p := range out.Parts {
+		if p.Result == nil || len(p.Result.Text) <= shortResult {
+			continue
+		}
+		r := *p.Result
+		note := fmt.Sprintf("\n[shortened: %d bytes in all]", len(r.Text))
+		end := shortResult - len(note)
+		for !utf8.RuneStart(r.Text[end]) {
+			end--
+		}
+		r.Text = r.Text[:end] + note
+		out.Parts[i].Result = &r
+	}
+	return out
+}
+
+// calibrate learns from the server's own count how many tokens our bytes are.
+func (s *Supervisor) calibrate(model string, bytes, tokens int) {
+	if bytes == 0 || tokens == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ratio := min(max(float64(tokens)*bytesPerToken/float64(bytes), 0.5), 3)
+	if old, ok := s.scale[model]; ok {
+		ratio = 0.7*old + 0.3*ratio
+	}
+	s.scale[model] = ratio
+}
+
+func (s *Supervisor) scaleOf(model string) float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r, ok := s.scale[model]; ok {
+		return r
+	}
+	return 1
+}

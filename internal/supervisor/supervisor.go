@@ -1,0 +1,275 @@
+// Package supervisor makes turns of what waits in the inbox: it claims, fits the
+// history to the model, runs the agent, and finishes. It knows neither the
+// channel nor the provider.
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"agentd/internal/agent"
+)
+
+// Store is what the supervisor keeps. Every method is one transaction.
+type Store interface {
+	Recover(ctx context.Context) error
+	Open(ctx context.Context) ([]agent.Turn, error)
+	Claim(ctx context.Context, now time.Time, compose func([]agent.Incoming) agent.Message) (agent.Turn, bool, error)
+	Joins(ctx context.Context, turn agent.Turn, now time.Time) (bool, error)
+	Pull(ctx context.Context, turn agent.Turn, now time.Time, compose func([]agent.Incoming) agent.Message) (*agent.Message, error)
+	Append(ctx context.Context, session, turn int64, m agent.Message) error
+	History(ctx context.Context, session, after int64) (agent.History, error)
+	Cut(ctx context.Context, session, from, resultsTo int64) error
+	Child(ctx context.Context, parent agent.Scope, call, name string, task agent.Message) (int64, error)
+	Finish(ctx context.Context, turn agent.Turn, end agent.Ending) error
+	Release(ctx context.Context, turn int64) error
+	Stop(ctx context.Context, a agent.Address, by agent.Principal, update int64, answer func(agent.Turn) []agent.Post) (agent.Turn, error)
+	Retry(ctx context.Context, a agent.Address, by agent.Principal, update int64, again func([]agent.Entry) agent.Message) (agent.Turn, error)
+	Waiting(ctx context.Context, now time.Time) (n int, next time.Time, err error)
+	Tokens(ctx context.Context, a agent.Address) (int, error)
+	InboxWake() <-chan struct{}
+}
+
+// Model is an agent.Model that knows how much it can read.
+type Model interface {
+	agent.Model
+	// Window gives the model's context in tokens, prompt and answer together; ""
+	// is the configured model.
+	Window(ctx context.Context, model string) (int, error)
+}
+
+// Channel is where the person sees what goes on.
+type Channel interface {
+	// Follow shows that the turn is being worked on until the Progress is closed.
+	Follow(ctx context.Context, turn agent.Turn) Progress
+	// Remove gives the posts that take away what is shown of a turn that will have no answer of its own.
+	Remove(turn agent.Turn) []agent.Post
+	// Tell says at once, without a promise, what cannot be stored.
+	Tell(ctx context.Context, turn agent.Turn, f *agent.Fault)
+	// Seen acknowledges messages that wait while the turn runs, without a promise.
+	Seen(ctx context.Context, turn agent.Turn)
+}
+
+// Progress is one turn as the person sees it.
+type Progress interface {
+	Watch(agent.Delta) // never blocks
+	// Answer makes the turn's answer, keyed "turn:<id>", and what goes with it. With
+	// an empty text the faults are the answer, else notes under it.
+	Answer(ctx context.Context, text string, faults ...*agent.Fault) []agent.Post
+	Close()
+}
+
+// Config holds what a Supervisor can do without.
+type Config struct {
+	Workers  int              // turns at a time; 0 means 4
+	MaxSteps int              // rounds of tools in a turn; 0 means agent.DefaultMaxSteps
+	Prompt   string           // the owner's own instructions, appended to the system text
+	Roster   []SubAgent       // whom the supervisor may delegate to
+	Grace    time.Duration    // what running turns get when the process is told to stop
+	Zone     *time.Location   // of the times that the model reads; nil means UTC
+	Full     func(error) bool // tells a full disk from other failures of the store; nil: none is
+	Log      *slog.Logger     // nil discards
+}
+
+// joinWindow is how long after a turn's start a further message of its person
+// still joins it, if the model has not said anything yet.
+const joinWindow = 700 * time.Millisecond
+
+// maxAttempts is how often a turn may take the process with it before it is given up.
+const maxAttempts = 3
+
+// Supervisor works on the inbox.
+type Supervisor struct {
+	cfg     Config
+	store   Store
+	model   Model
+	channel Channel
+	tools   []agent.Tool
+	system  string
+	log     *slog.Logger
+
+	mu        sync.Mutex
+	live      map[int64]*work // by turn
+	histories *cache
+	scale     map[string]float64 // prompt tokens counted by the server to ours, by model
+	ended     chan struct{}
+	reopened  bool // the store may have open turns that nobody works on
+}
+
+// New makes a supervisor; nothing runs until Run.
+func New(store Store, model Model, channel Channel, tools []agent.Tool, cfg Config) *Supervisor {
+	if cfg.Workers == 0 {
+		cfg.Workers = 4
+	}
+	if cfg.Zone == nil {
+		cfg.Zone = time.UTC
+	}
+	if cfg.Full == nil {
+		cfg.Full = func(error) bool { return false }
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Supervisor{
+		cfg: cfg, store: store, model: model, channel: channel, log: cfg.Log,
+		system: systemText(cfg.Prompt), live: map[int64]*work{}, histories: newCache(),
+		scale: map[string]float64{}, ended: make(chan struct{}, 1),
+	}
+	s.tools = append(tools[:len(tools):len(tools)], s.delegate(tools)...)
+	return s
+}
+
+// Run works until ctx ends. Then nothing new is claimed, running turns get the
+// grace time, and what still runs is released, to be resumed by the next process.
+func (s *Supervisor) Run(ctx context.Context) error {
+	if err := s.store.Recover(ctx); err != nil {
+		return err
+	}
+	s.reopened = true
+	turns, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	for ctx.Err() == nil {
+		s.interruptJoined(ctx)
+		next := s.fill(ctx, turns)
+		s.pause(ctx, next)
+	}
+	grace := time.NewTimer(s.cfg.Grace)
+	defer grace.Stop()
+	for s.running() > 0 {
+		select {
+		case <-s.ended:
+		case <-grace.C:
+			cancel(agent.ErrShutdown)
+		}
+	}
+	return nil
+}
+
+// pause waits until there may be something to do.
+func (s *Supervisor) pause(ctx context.Context, next time.Time) {
+	var due <-chan time.Time
+	if !next.IsZero() {
+		t := time.NewTimer(time.Until(next))
+		defer t.Stop()
+		due = t.C
+	}
+	select {
+	case <-ctx.Done():
+	case <-s.store.InboxWake():
+	case <-s.ended:
+	case <-due:
+	}
+}
+
+// fill starts turns while there are free workers, and gives the time when more falls due.
+func (s *Supervisor) fill(ctx, turns context.Context) (next time.Time) {
+	for s.running() < s.cfg.Workers {
+		turn, ok, err := s.next(ctx)
+		if err != nil {
+			if ctx.Err() == nil {
+				s.log.Error("claim a turn", "err", err)
+			}
+			return time.Now().Add(time.Second)
+		}
+		if !ok {
+			if _, next, err = s.store.Waiting(ctx, time.Now()); err != nil && ctx.Err() == nil {
+				s.log.Error("look for due messages", "err", err)
+			}
+			return next
+		}
+		s.start(turns, turn)
+	}
+	return time.Time{} // a turn that ends wakes us
+}
+
+// next gives a turn to work on: one that is open and forlorn, else a new one.
+func (s *Supervisor) next(ctx context.Context) (agent.Turn, bool, error) {
+	s.mu.Lock()
+	reopened := s.reopened
+	s.mu.Unlock()
+	if reopened {
+		open, err := s.store.Open(ctx)
+		if err != nil {
+			return agent.Turn{}, false, err
+		}
+		for _, t := range open {
+			if s.find(t.Turn) == nil {
+				return t, true, nil
+			}
+		}
+		s.mu.Lock()
+		s.reopened = false
+		s.mu.Unlock()
+	}
+	return s.store.Claim(ctx, time.Now(), s.compose)
+}
+
+// interruptJoined cancels the model calls of young turns whose person has
+// written more: the call is made anew with all of it.
+func (s *Supervisor) interruptJoined(ctx context.Context) {
+	for _, w := range s.works() {
+		young := w.quiet() && time.Since(w.started) < joinWindow
+		more, err := s.store.Joins(ctx, w.turn, time.Now())
+		if err != nil || !more {
+			continue
+		}
+		if !young || !w.interrupt() {
+			w.once("seen", func() { s.channel.Seen(ctx, w.turn) })
+		}
+	}
+}
+
+func (s *Supervisor) works() []*work {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]*work, 0, len(s.live))
+	for _, w := range s.live {
+		out = append(out, w)
+	}
+	return out
+}
+
+func (s *Supervisor) find(turn int64) *work {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.live[turn]
+}
+
+func (s *Supervisor) running() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.live)
+}
+
+// start works on the turn in a goroutine of its own.
+func (s *Supervisor) start(ctx context.Context, turn agent.Turn) {
+	w := newWork(ctx, turn)
+	s.mu.Lock()
+	s.live[turn.Turn] = w
+	s.mu.Unlock()
+	go func() {
+		defer func() {
+			w.cancel(nil)
+			s.mu.Lock()
+			delete(s.live, turn.Turn)
+			s.mu.Unlock()
+			select {
+			case s.ended <- struct{}{}:
+			default:
+			}
+		}()
+		s.work(w)
+	}()
+}
+
+// asFault says what a person can be told about err.
+func asFault(err error) *agent.Fault {
+	var f *agent.Fault
+	if errors.As(err, &f) {
+		return f
+	}
+	return nil
+}

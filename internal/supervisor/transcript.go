@@ -1,0 +1,157 @@
+package supervisor
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"agentd/internal/agent"
+)
+
+// transcript is a session's history as the loop works on it. It reads what it
+// records back from the store: the history there is the state, and this is a
+// copy of its window.
+type transcript struct {
+	s     *Supervisor
+	work  *work // nil in a sub-agent's session, which nobody writes to
+	turn  int64
+	model string
+	head  agent.Message // the system text
+	fixed int           // bytes of system text and tools in a prompt
+
+	estimated int // bytes of the last prompt, as we count
+
+	mu sync.Mutex
+	*history
+}
+
+// history is the part of a transcript that outlives a turn.
+type history struct {
+	session   int64
+	entries   []entry
+	resultsTo int64 // results of entries below this seq are sent shortened
+}
+
+type entry struct {
+	agent.Entry
+	full, short int // bytes in a prompt, as it is and with its results shortened
+}
+
+// transcript loads the session of the turn.
+func (s *Supervisor) transcript(ctx context.Context, w *work, tools []agent.Tool) (*transcript, error) {
+	t := s.newTranscript(s.histories.take(w.turn.Session), w.turn.Turn, "", agent.TextMessage(agent.System, s.system), tools)
+	t.work = w
+	return t, t.sync(ctx)
+}
+
+func (s *Supervisor) newTranscript(h *history, turn int64, model string, head agent.Message, tools []agent.Tool) *transcript {
+	t := &transcript{s: s, turn: turn, model: model, head: head, history: h, fixed: size(head, false)}
+	for _, tool := range tools {
+		spec := tool.Spec()
+		t.fixed += len(spec.Name) + len(spec.Description) + len(spec.Schema) + 40
+	}
+	return t
+}
+
+// sync reads what the store has beyond what we know.
+func (t *transcript) sync(ctx context.Context) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var after int64
+	if n := len(t.entries); n > 0 {
+		after = t.entries[n-1].Seq
+	}
+	h, err := t.s.store.History(ctx, t.session, after)
+	if err != nil {
+		return err
+	}
+	t.resultsTo = max(t.resultsTo, h.ResultsCutTo)
+	for _, e := range h.Entries {
+		t.entries = append(t.entries, entry{e, size(e.Message, false), size(e.Message, true)})
+	}
+	return nil
+}
+
+// History implements agent.Transcript.
+func (t *transcript) History() []agent.Message {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := make([]agent.Message, len(t.entries))
+	for i, e := range t.entries {
+		out[i] = e.Message
+	}
+	return out
+}
+
+// Record implements agent.Transcript.
+func (t *transcript) Record(ctx context.Context, m agent.Message) error {
+	if t.work != nil {
+		t.work.speak()
+	}
+	if err := t.s.store.Append(ctx, t.session, t.turn, m); err != nil {
+		return err
+	}
+	return t.sync(ctx)
+}
+
+// Pull implements agent.Transcript.
+func (t *transcript) Pull(ctx context.Context) error {
+	if t.work == nil {
+		return nil
+	}
+	m, err := t.s.store.Pull(ctx, t.work.turn, time.Now(), t.s.compose)
+	if err != nil || m == nil {
+		return err
+	}
+	return t.sync(ctx)
+}
+
+// cacheSize is how many sessions' windows are kept in memory between turns. A
+// window is at most about what the model reads, some tens of kilobytes.
+const cacheSize = 32
+
+// cache keeps the windows of the sessions that were used last, so that a turn in
+// a long conversation reads only what is new.
+type cache struct {
+	mu    sync.Mutex
+	byID  map[int64]*history
+	order []int64 // the least recently used first
+}
+
+func newCache() *cache { return &cache{byID: map[int64]*history{}} }
+
+// take gives the session's history. Only one turn is open in a session, so only
+// one transcript works on it.
+func (c *cache) take(session int64) *history {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h := c.byID[session]
+	if h == nil {
+		h = &history{session: session}
+		c.byID[session] = h
+	}
+	c.forget(session)
+	c.order = append(c.order, session)
+	if len(c.order) > cacheSize {
+		delete(c.byID, c.order[0])
+		c.order = c.order[1:]
+	}
+	return h
+}
+
+func (c *cache) forget(session int64) {
+	for i, id := range c.order {
+		if id == session {
+			c.order = append(c.order[:i:i], c.order[i+1:]...)
+			return
+		}
+	}
+}
+
+// drop forgets a session whose past has changed.
+func (c *cache) drop(session int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.forget(session)
+	delete(c.byID, session)
+}

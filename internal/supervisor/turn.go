@@ -1,0 +1,163 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"agentd/internal/agent"
+)
+
+// work is a turn that this process works on.
+type work struct {
+	turn    agent.Turn
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	started time.Time
+
+	mu       sync.Mutex
+	spoke    bool                    // the model said something, or a tool ran
+	attempt  context.CancelCauseFunc // ends the running model call only
+	said     map[string]bool         // what the person was told aside the answer
+}
+
+func newWork(ctx context.Context, turn agent.Turn) *work {
+	w := &work{turn: turn, started: time.Now()}
+	w.ctx, w.cancel = context.WithCancelCause(ctx)
+	return w
+}
+
+// begin gives the context of one run of the loop.
+func (w *work) begin() context.Context {
+	ctx, cancel := context.WithCancelCause(w.ctx)
+	w.mu.Lock()
+	w.attempt = cancel
+	w.mu.Unlock()
+	return ctx
+}
+
+// speak notes that the turn has begun to have effects: nothing joins it any more.
+func (w *work) speak() {
+	w.mu.Lock()
+	w.spoke = true
+	w.mu.Unlock()
+}
+
+func (w *work) quiet() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.spoke
+}
+
+// interrupt ends the running model call so that what was written joins it; false: it has begun to speak.
+func (w *work) interrupt() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.spoke || w.attempt == nil {
+		return false
+	}
+	w.attempt(agent.ErrJoined)
+	return true
+}
+
+// once calls f the first time that it is called for what.
+func (w *work) once(what string, f func()) {
+	w.mu.Lock()
+	said := w.said[what]
+	if w.said == nil {
+		w.said = map[string]bool{}
+	}
+	w.said[what] = true
+	w.mu.Unlock()
+	if !said {
+		f()
+	}
+}
+
+// work makes the turn's answer and finishes it.
+func (s *Supervisor) work(w *work) {
+	log := s.log.With("chat", w.turn.Address.Chat, "turn", w.turn.Turn)
+	progress := s.channel.Follow(w.ctx, w.turn)
+	defer progress.Close()
+
+	reply, err := s.answer(w, progress)
+	switch {
+	case errors.Is(err, agent.ErrStopped):
+		return // whoever stopped it has answered
+	case errors.Is(err, agent.ErrShutdown):
+		if err := s.store.Release(context.WithoutCancel(w.ctx), w.turn.Turn); err != nil {
+			log.Error("release the turn", "err", err)
+		}
+		return
+	}
+	end := agent.Ending{State: agent.TurnDone, Tokens: reply.Usage.Prompt}
+	var faults []*agent.Fault
+	if err != nil {
+		f := asFault(err)
+		if f == nil {
+			f = &agent.Fault{Code: agent.FaultBroke, Args: map[string]string{"turn": fmt.Sprint(w.turn.Turn)}}
+		}
+		log.Warn("the turn has a fault", "err", err)
+		faults = append(faults, f)
+	}
+	text := reply.Message.Text()
+	if text == "" {
+		end.State = agent.TurnFailed
+	} else {
+		end.Message = &reply.Message
+	}
+	end.Posts = progress.Answer(w.ctx, text, faults...)
+	s.finish(w, end)
+}
+
+// answer runs the loop until it has an answer, taking in what joins it.
+func (s *Supervisor) answer(w *work, progress Progress) (agent.Reply, error) {
+	if w.turn.Attempts >= maxAttempts {
+		return agent.Reply{}, &agent.Fault{Code: agent.FaultParked, Args: map[string]string{"attempts": fmt.Sprint(w.turn.Attempts)}}
+	}
+	a := &agent.Agent{Model: s.model, Tools: s.tools, MaxSteps: s.cfg.MaxSteps, Log: s.log}
+	watch := func(d agent.Delta) {
+		w.speak()
+		progress.Watch(d)
+	}
+	for {
+		ctx := w.begin()
+		t, err := s.transcript(ctx, w, a.Tools)
+		if err != nil {
+			return agent.Reply{}, err
+		}
+		reply, err := a.Run(ctx, w.turn.Scope, t, watch)
+		if !errors.Is(err, agent.ErrJoined) {
+			if err == nil || asFault(err) != nil {
+				s.calibrate(a.ModelName, t.estimated, reply.Usage.Prompt)
+			}
+			return reply, err
+		}
+		if err := t.Pull(w.ctx); err != nil {
+			return agent.Reply{}, err
+		}
+	}
+}
+
+// finish stores the ending. A store that fails (a full disk) is tried again
+// until the turn is cancelled: then it stays open and is resumed.
+func (s *Supervisor) finish(w *work, end agent.Ending) {
+	ctx := context.WithoutCancel(w.ctx)
+	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 10*time.Second) {
+		err := s.store.Finish(ctx, w.turn, end)
+		if err == nil || errors.Is(err, agent.ErrStopped) {
+			return
+		}
+		s.log.Error("store the answer", "turn", w.turn.Turn, "err", err)
+		if s.cfg.Full(err) {
+			w.once("disk", func() { s.channel.Tell(ctx, w.turn, &agent.Fault{Code: agent.FaultDiskFull, Err: err}) })
+		}
+		select {
+		case <-w.ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
