@@ -207,17 +207,9 @@ func (s *Store) Joins(ctx context.Context, turn agent.Turn, now time.Time) (yes 
 	return yes, err
 }
 
-// Ending says how a turn ends.
-type Ending struct {
-	State   string         // done, failed or stopped
-	Message *agent.Message // the last message; nil when there is none to remember
-	Tokens  int            // of the last prompt; 0 unknown
-	Posts   []agent.Post
-}
-
 // Finish ends an open turn: its last message, its answer and its inbox rows, in
 // one transaction. agent.ErrStopped: it is over already, and nothing was stored.
-func (s *Store) Finish(ctx context.Context, turn agent.Turn, end Ending) error {
+func (s *Store) Finish(ctx context.Context, turn agent.Turn, end agent.Ending) error {
 	err := s.do(ctx, "Finish", func(t *tx) error { return finish(t, turn, end) })
 	if err == nil {
 		wake(s.outbox)
@@ -226,7 +218,7 @@ func (s *Store) Finish(ctx context.Context, turn agent.Turn, end Ending) error {
 	return err
 }
 
-func finish(t *tx, turn agent.Turn, end Ending) error {
+func finish(t *tx, turn agent.Turn, end agent.Ending) error {
 	now := time.Now()
 	n, err := t.exec(`UPDATE turns SET state = ?, ended = ?, tokens = ? WHERE id = ? AND state IN ('open', 'waiting')`,
 		end.State, millis(now), end.Tokens, turn.Turn)
@@ -269,7 +261,7 @@ func find(t *tx, a agent.Address, last bool) (turn agent.Turn, err error) {
 // says so, answer(turn) becomes its answer, and the control row is handled, all
 // in one transaction. agent.ErrNoTurn, or agent.ErrNotYours when by is neither
 // its principal nor the owner.
-func (s *Store) Stop(ctx context.Context, a agent.Address, by agent.Principal, update int64, answer func(agent.Turn) agent.Post) (turn agent.Turn, err error) {
+func (s *Store) Stop(ctx context.Context, a agent.Address, by agent.Principal, update int64, answer func(agent.Turn) []agent.Post) (turn agent.Turn, err error) {
 	err = s.do(ctx, "Stop", func(t *tx) error {
 		if turn, err = find(t, a, false); err != nil {
 			return err
@@ -283,7 +275,7 @@ func (s *Store) Stop(ctx context.Context, a agent.Address, by agent.Principal, u
 		if err := handled(t, update); err != nil {
 			return err
 		}
-		return finish(t, turn, Ending{State: "stopped", Posts: []agent.Post{answer(turn)}})
+		return finish(t, turn, agent.Ending{State: agent.TurnStopped, Posts: answer(turn)})
 	})
 	if err == nil {
 		wake(s.outbox)
