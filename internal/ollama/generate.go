@@ -18,7 +18,8 @@ var _ agent.Model = (*Client)(nil)
 // Generate asks the model and streams its answer to watch, which may be nil.
 // The reply is complete: a stream that ends before the server said so is an
 // error that wraps agent.ErrTransient. A thought goes to watch only. A tool
-// call whose arguments are no JSON object has them as a JSON string.
+// call has the id that the server gave it, if any, and arguments that are no JSON
+// object as a JSON string.
 //
 // Errors: *agent.Fault for what a person can mend; context.Cause when ctx ends.
 func (c *Client) Generate(ctx context.Context, req agent.Request, watch func(agent.Delta)) (agent.Reply, error) {
@@ -95,7 +96,7 @@ func (c *Client) generate(ctx context.Context, model string, info known, req age
 		if len(part.Error) > 0 {
 			return agent.Reply{}, c.broken(ctx, fmt.Errorf("the server broke off: %s", oneLine(errorText(line), 500)))
 		}
-		r.add(&part, req.Messages)
+		r.add(&part)
 		if watch != nil && (part.Message.Content != "" || part.Message.Thinking != "") {
 			watch(agent.Delta{Text: part.Message.Content, Thought: part.Message.Thinking})
 		}

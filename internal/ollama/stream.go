@@ -3,7 +3,6 @@ package ollama
 import (
 	"bufio"
 	"bytes"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"io"
@@ -76,20 +75,12 @@ type chunk struct {
 type reply struct {
 	text  strings.Builder
 	calls []agent.Part
-	ids   map[string]bool // of all calls in the history and here; nil until the first call
 }
 
 // add takes a chunk. Calls are kept from any chunk, not only from the last (C095).
-func (r *reply) add(c *chunk, history []agent.Message) {
+func (r *reply) add(c *chunk) {
 	r.text.WriteString(c.Message.Content)
 	for _, call := range c.Message.ToolCalls {
-		if r.ids == nil {
-			r.ids = callIDs(history)
-		}
-		if call.ID == "" || r.ids[call.ID] {
-			call.ID = "call_" + strings.ToLower(rand.Text()[:12])
-		}
-		r.ids[call.ID] = true
 		r.calls = append(r.calls, agent.Part{Call: &agent.Call{
 			ID: call.ID, Name: cleanName(call.Function.Name), Args: decodeArgs(call.Function.Arguments),
 		}})
@@ -108,20 +99,6 @@ func (r *reply) finish(last *chunk) agent.Reply {
 	}
 	out.Message.Parts = append(out.Message.Parts, r.calls...)
 	return out
-}
-
-// callIDs returns the ids of the calls in a history: servers that number calls
-// from one give the same id again in every answer.
-func callIDs(history []agent.Message) map[string]bool {
-	ids := map[string]bool{}
-	for _, m := range history {
-		for _, p := range m.Parts {
-			if p.Call != nil {
-				ids[p.Call.ID] = true
-			}
-		}
-	}
-	return ids
 }
 
 // cleanName drops what models leave on a tool's name: "functions.read_file",
