@@ -38,13 +38,26 @@ func (o outgoing) addressed(to agent.Address) json.RawMessage {
 // message holds the parameters of sendMessage and editMessageText that we use.
 // https://core.telegram.org/bots/api#sendmessage
 type message struct {
-	MessageID   int64                        `json:"message_id,omitempty"`
-	Text        string                       `json:"text"`
-	Entities    []models.MessageEntity       `json:"entities,omitempty"`
-	LinkPreview *linkPreview                 `json:"link_preview_options,omitempty"`
-	Silent      bool                         `json:"disable_notification,omitempty"`
-	Reply       *replyTo                     `json:"reply_parameters,omitempty"`
-	Keyboard    *models.InlineKeyboardMarkup `json:"reply_markup,omitempty"`
+	MessageID   int64                  `json:"message_id,omitempty"`
+	Text        string                 `json:"text"`
+	Entities    []models.MessageEntity `json:"entities,omitempty"`
+	LinkPreview *linkPreview           `json:"link_preview_options,omitempty"`
+	Silent      bool                   `json:"disable_notification,omitempty"`
+	Reply       *replyTo               `json:"reply_parameters,omitempty"`
+	Keyboard    *keyboard              `json:"reply_markup,omitempty"`
+}
+
+// keyboard and button stand in for the library's, whose buttons always carry an
+// empty copy_text beside what they are (v1.19.0): two uses where one is allowed.
+type keyboard struct {
+	Rows [][]button `json:"inline_keyboard"`
+}
+
+type button struct {
+	Text  string `json:"text"`
+	Style string `json:"style,omitempty"`
+	URL   string `json:"url,omitempty"`
+	Data  string `json:"callback_data,omitempty"`
 }
 
 type linkPreview struct {
@@ -71,9 +84,20 @@ func withReply(id int64) option {
 	}
 }
 
-// withKeyboard puts buttons under the message; nil puts none.
+// withKeyboard puts buttons under the message, those with a URL or callback data;
+// nil puts none. In an edit, no rows take the buttons away.
 func withKeyboard(k *models.InlineKeyboardMarkup) option {
-	return func(m *message) { m.Keyboard = k }
+	return func(m *message) {
+		if k == nil {
+			return
+		}
+		m.Keyboard = &keyboard{Rows: make([][]button, len(k.InlineKeyboard))}
+		for i, row := range k.InlineKeyboard {
+			for _, b := range row {
+				m.Keyboard.Rows[i] = append(m.Keyboard.Rows[i], button{b.Text, b.Style, b.URL, b.CallbackData})
+			}
+		}
+	}
 }
 
 // withLinkPreview shows the first link's page under the message when on; without this option it is off.
