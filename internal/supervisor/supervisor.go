@@ -6,6 +6,7 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -18,7 +19,7 @@ type Store interface {
 	Recover(ctx context.Context) error
 	Open(ctx context.Context) ([]agent.Turn, error)
 	Claim(ctx context.Context, now time.Time, compose func([]agent.Incoming) agent.Message) (agent.Turn, bool, error)
-	Joins(ctx context.Context, turn agent.Turn, now time.Time) (bool, error)
+	Joins(ctx context.Context, turn agent.Turn, now time.Time) (message int64, ok bool, err error)
 	Pull(ctx context.Context, turn agent.Turn, now time.Time, compose func([]agent.Incoming) agent.Message) (*agent.Message, error)
 	Append(ctx context.Context, session, turn int64, m agent.Message) error
 	History(ctx context.Context, session, after int64) (agent.History, error)
@@ -49,8 +50,8 @@ type Channel interface {
 	Remove(turn agent.Turn) []agent.Post
 	// Tell says at once, without a promise, what cannot be stored.
 	Tell(ctx context.Context, turn agent.Turn, f *agent.Fault)
-	// Seen acknowledges messages that wait while the turn runs, without a promise.
-	Seen(ctx context.Context, turn agent.Turn)
+	// Seen acknowledges a message that waits while a turn runs, without a promise.
+	Seen(ctx context.Context, at agent.Address, message int64)
 }
 
 // Progress is one turn as the person sees it.
@@ -211,14 +212,14 @@ func (s *Supervisor) next(ctx context.Context) (agent.Turn, bool, error) {
 // written more: the call is made anew with all of it.
 func (s *Supervisor) interruptJoined(ctx context.Context) {
 	for _, w := range s.works() {
-		young := w.quiet() && time.Since(w.started) < joinWindow
-		more, err := s.store.Joins(ctx, w.turn, time.Now())
+		message, more, err := s.store.Joins(ctx, w.turn, time.Now())
 		if err != nil || !more {
+			continue // what cannot be read now waits in the table
+		}
+		if time.Since(w.started) < joinWindow && w.interrupt() {
 			continue
 		}
-		if !young || !w.interrupt() {
-			w.once("seen", func() { s.channel.Seen(ctx, w.turn) })
-		}
+		w.once(fmt.Sprint("seen ", message), func() { go s.channel.Seen(ctx, w.turn.Address, message) })
 	}
 }
 

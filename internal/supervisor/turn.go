@@ -17,10 +17,10 @@ type work struct {
 	cancel  context.CancelCauseFunc
 	started time.Time
 
-	mu       sync.Mutex
-	spoke    bool                    // the model said something, or a tool ran
-	attempt  context.CancelCauseFunc // ends the running model call only
-	said     map[string]bool         // what the person was told aside the answer
+	mu      sync.Mutex
+	spoke   bool                    // the model said something, or a tool ran
+	attempt context.CancelCauseFunc // ends the running model call only
+	said    map[string]bool         // what the person was told aside the answer
 }
 
 func newWork(ctx context.Context, turn agent.Turn) *work {
@@ -43,12 +43,6 @@ func (w *work) speak() {
 	w.mu.Lock()
 	w.spoke = true
 	w.mu.Unlock()
-}
-
-func (w *work) quiet() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return !w.spoke
 }
 
 // interrupt ends the running model call so that what was written joins it; false: it has begun to speak.

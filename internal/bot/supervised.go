@@ -1,0 +1,56 @@
+package bot
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"agentd/internal/agent"
+)
+
+// What the supervisor wants of its channel besides Follow.
+
+// courtesyTimeout bounds a call that nothing depends on.
+const courtesyTimeout = 5 * time.Second
+
+// Remove gives the post that takes away a turn's preview, if one is known.
+func (b *Bot) Remove(turn agent.Turn) []agent.Post {
+	if turn.Preview == nil || turn.Preview.Message == 0 {
+		return nil
+	}
+	return []agent.Post{{
+		Key: fmt.Sprint("unpreview:", turn.Turn), Address: turn.Address, Turn: turn.Turn, Lang: turn.Lang,
+		Parts: []agent.Payload{deletePayload(turn.Preview.Message)},
+	}}
+}
+
+// Explain gives the sentence of a fault in English, for the operator.
+func (b *Bot) Explain(f *agent.Fault) string { return b.explain("en", f) }
+
+// Tell sends the sentence of a fault at once and past the outbox, for when the
+// outbox cannot be written. It may be lost.
+func (b *Bot) Tell(ctx context.Context, turn agent.Turn, f *agent.Fault) {
+	sentence := b.md.Render(b.explain(turn.Lang, f))
+	params, err := json.Marshal(message{Text: sentence.Text, Entities: sentence.Entities, LinkPreview: &linkPreview{true}})
+	if err == nil {
+		ctx, cancel := context.WithTimeout(ctx, courtesyTimeout)
+		defer cancel()
+		_, err = b.api.post(ctx, turn.Address, outgoing{Method: "sendMessage", Params: params})
+	}
+	if err != nil {
+		b.log.Warn("a fault could not be told", "chat", turn.Address.Chat, "turn", turn.Turn, "err", err)
+	}
+}
+
+// Seen shows the person that their message waits for the turn that runs. It is a
+// courtesy and may be lost.
+// https://core.telegram.org/bots/api#setmessagereaction
+func (b *Bot) Seen(ctx context.Context, to agent.Address, message int64) {
+	seen := outgoing{Method: "setMessageReaction", Params: json.RawMessage(fmt.Sprintf(`{"message_id":%d,"reaction":[{"type":"emoji","emoji":"👀"}]}`, message))}
+	ctx, cancel := context.WithTimeout(ctx, courtesyTimeout)
+	defer cancel()
+	if _, err := b.api.post(ctx, to, seen); err != nil {
+		b.log.Debug("not shown as seen", "chat", to.Chat, "err", err)
+	}
+}
