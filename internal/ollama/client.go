@@ -4,7 +4,7 @@
 // It uses Ollama's own package for its types but reads the answers itself:
 // the client of v0.17.4 takes a cut stream for a complete answer, allocates
 // 8 MiB a call, turns the numbers of tool arguments into floats and drops parts
-// of tool schemas (see docs/architecture.md).
+// of tool schemas.
 package ollama
 
 import (

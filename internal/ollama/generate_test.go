@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -495,21 +497,42 @@ func TestSlots(t *testing.T) {
 	})
 }
 
+// The connections of a wave of requests serve the next one.
 func TestIdleConnectionsAreReused(t *testing.T) {
+	const wave = 10
 	srv := ollamatest.New(ollamatest.Config{})
 	t.Cleanup(func() { _ = srv.Close() })
-	dials := 0
-	c := open(t, ollama.Config{Host: "model", Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
-		dials++
+	var dials atomic.Int32
+	c := open(t, ollama.Config{Host: "model", Model: "test-model", Parallel: wave, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+		dials.Add(1)
 		return srv.Dial(ctx, network, address)
 	}})
-	for range 5 {
-		if _, err := c.Generate(t.Context(), question("x"), nil); err != nil {
+	if _, err := c.Limits(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		all := make(chan struct{})
+		var group sync.WaitGroup
+		for range wave {
+			srv.Queue(ollamatest.Answer{ollamatest.Until(all), ollamatest.Text("done")})
+			group.Go(func() {
+				if _, err := c.Generate(t.Context(), question("x"), nil); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		if err := srv.Wait(t.Context(), func(s ollamatest.State) bool { return s.Active == wave }); err != nil {
+			t.Fatal(err)
+		}
+		close(all)
+		group.Wait()
+		// The server's count may lag behind what the clients have read.
+		if err := srv.Wait(t.Context(), func(s ollamatest.State) bool { return s.Active == 0 }); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if dials != 1 {
-		t.Errorf("%d connections for requests one after the other", dials)
+	if n := dials.Load(); n != wave {
+		t.Errorf("%d connections for waves of %d", n, wave)
 	}
 }
 

@@ -177,7 +177,7 @@ type reply struct {
 	w        http.ResponseWriter
 	request  Request
 	perToken time.Duration
-	limit    int // num_predict; 0 or less: none
+	limit    int // tokens, by num_predict or the room in the context; 0 or less: none
 
 	begun, loaded, first time.Time // request came in, model ready, first token
 	tokens               int

@@ -89,6 +89,9 @@ func (s *Server) answerChat(w http.ResponseWriter, r *http.Request, req Request,
 		return nil
 	}
 	p.request = req.fit(numCtx)
+	if room := max(numCtx-p.request.Tokens, 1); !req.Shift && (p.limit <= 0 || p.limit > room) {
+		p.limit = room // a full context ends the answer
+	}
 	err := p.run(s.answer(p.request))
 	if keep == 0 {
 		s.unload(model.Name)

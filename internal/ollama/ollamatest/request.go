@@ -251,7 +251,7 @@ func parseKeepAlive(raw json.RawMessage) (time.Duration, error) {
 			return 0, err
 		}
 	default:
-		return 0, fmt.Errorf("Unsupported type: '%T'", v) //nolint:staticcheck // the server's own words
+		return 0, fmt.Errorf("unsupported type: %s", raw)
 	}
 	if d < 0 {
 		d = math.MaxInt64

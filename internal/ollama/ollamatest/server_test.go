@@ -147,6 +147,23 @@ func TestNumPredictCutsTheAnswer(t *testing.T) {
 	}
 }
 
+func TestFullContextEndsTheAnswer(t *testing.T) {
+	srv := ollamatest.New(ollamatest.Config{})
+	c := official(t, srv)
+	no := false
+	for _, test := range []struct {
+		shift  *bool
+		reason string
+		tokens int
+	}{{nil, "stop", 30}, {&no, "length", 20}} {
+		srv.Queue(ollamatest.Answer{ollamatest.Text(strings.Repeat(" word", 30))})
+		_, last, err := ask(c, api.ChatRequest{Model: "test-model", Messages: user(strings.Repeat("x", 160)), Shift: test.shift, Options: map[string]any{"num_ctx": 64}})
+		if err != nil || last.DoneReason != test.reason || last.EvalCount != test.tokens {
+			t.Errorf("%+v %v, want %+v", last, err, test)
+		}
+	}
+}
+
 func TestLoadUnloadAndPs(t *testing.T) {
 	srv := ollamatest.New(ollamatest.Config{})
 	c := official(t, srv)
