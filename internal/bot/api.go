@@ -27,9 +27,9 @@ const (
 	maxAnswer    = 4 << 20          // bytes of any other
 )
 
-// api speaks the Bot API: a POST of JSON for each call. It exists beside the
-// library because the library's own requests cannot tell a call that surely
-// failed from one that may have been done, and lack the newer methods.
+// api speaks the Bot API: a POST of JSON for each call. The library is used for
+// its types only: its requests cannot tell a call that surely failed from one that
+// may have been done, put whole answers into errors, and lack the newer methods.
 //
 // The token is a part of every URL, so no error leaves api with a URL in it.
 type api struct {
@@ -236,24 +236,6 @@ func (a *api) decode(method string, resp *http.Response, data []byte, out any) e
 		return &callError{method: method, reached: true, err: a.clean(err)}
 	}
 	return nil
-}
-
-// server gives the server's URL as the library wants it.
-func (a *api) server() string {
-	return a.scheme + "://" + a.host + strings.TrimSuffix(a.path, "/bot"+a.token+"/")
-}
-
-// Do is the library's way to the server: the same client, with clean errors.
-func (a *api) Do(req *http.Request) (*http.Response, error) {
-	resp, err := a.send.Do(req)
-	if err != nil {
-		return nil, a.clean(err)
-	}
-	resp.Body = struct {
-		io.Reader
-		io.Closer
-	}{io.LimitReader(resp.Body, maxAnswer), resp.Body} // the library reads without a limit
-	return resp, nil
 }
 
 // clean frees an error of the URL, and with it of the token.

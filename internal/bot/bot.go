@@ -10,8 +10,6 @@ import (
 	"net/http"
 	"time"
 
-	tg "github.com/go-telegram/bot"
-
 	"agentd/internal/bot/markdown"
 )
 
@@ -44,7 +42,6 @@ type Config struct {
 type Bot struct {
 	cfg    Config
 	api    *api
-	lib    *tg.Bot // types and methods that api need not speak itself; shares its connections
 	gate   *gate
 	store  Store
 	models Models
@@ -70,17 +67,12 @@ func New(cfg Config, store Store, models Models) (*Bot, error) {
 	if err != nil {
 		return nil, err
 	}
-	lib, err := tg.New(cfg.Token, tg.WithSkipGetMe(), tg.WithServerURL(a.server()), tg.WithHTTPClient(callTimeout, a),
-		tg.WithErrorsHandler(func(err error) { cfg.Log.Warn("Telegram library", "err", a.redact(err.Error())) }))
-	if err != nil {
-		return nil, a.clean(err)
-	}
 	say, err := newCatalogue()
 	if err != nil {
 		return nil, err
 	}
 	b := &Bot{
-		cfg: cfg, api: a, lib: lib, gate: newGate(cfg.Rates), store: store, models: models, log: cfg.Log,
+		cfg: cfg, api: a, gate: newGate(cfg.Rates), store: store, models: models, log: cfg.Log,
 		me: newAccount(), say: say, md: markdown.New(), people: newAccess(cfg, store, cfg.Log),
 	}
 	b.poller = &poller{api: a, inbox: store, me: b.me, accept: b.accept, log: cfg.Log}

@@ -37,7 +37,7 @@ type delivery struct {
 	store *sqlite.Channel
 	cfg   Config
 	log   logBuffer
-	probe func(verb string, committed bool) error
+	probe func(verb string, committed bool) error // set before start
 }
 
 // withDelivery runs a test on virtual time.

@@ -520,10 +520,6 @@ func TestSendStops(t *testing.T) {
 // The store fails for a while: what was sent is known as sent all the same.
 func TestSendStoreFails(t *testing.T) {
 	withDelivery(t, func(d *delivery) {
-		_, stop := d.sending()
-		defer stop()
-		d.pass(time.Second)
-		d.post("turn:1", ann, say("one"), say("two"))
 		down := time.Now().Add(20 * time.Second)
 		d.probe = func(verb string, committed bool) error {
 			if !committed && (verb == "Settle" || verb == "Next") && time.Now().Before(down) {
@@ -531,6 +527,9 @@ func TestSendStoreFails(t *testing.T) {
 			}
 			return nil
 		}
+		_, stop := d.sending()
+		defer stop()
+		d.post("turn:1", ann, say("one"), say("two"))
 		d.pass(2 * time.Minute)
 		d.want(ann, "one", "two")
 		d.idle()
