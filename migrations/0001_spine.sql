@@ -73,7 +73,7 @@ CREATE TABLE inbox (
     raw        TEXT    NOT NULL
 ) STRICT;
 CREATE INDEX inbox_due ON inbox (kind, due, update_id) WHERE state = 'queued';
-CREATE INDEX inbox_sender ON inbox (channel, chat, thread, sender) WHERE state = 'queued';
+CREATE INDEX inbox_sender ON inbox (channel, chat, thread, sender, due) WHERE state = 'queued';
 CREATE INDEX inbox_turn ON inbox (turn) WHERE turn IS NOT NULL;
 CREATE INDEX inbox_done ON inbox (at) WHERE state = 'done';
 
@@ -90,9 +90,9 @@ CREATE TABLE outbox (
     due     INTEGER NOT NULL,
     created INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX outbox_queued ON outbox (channel, chat, id) WHERE state = 'queued' AND kind = 'post';
+CREATE INDEX outbox_queued ON outbox (channel, chat, id, due) WHERE state = 'queued' AND kind = 'post';
+CREATE INDEX outbox_parked ON outbox (channel, chat) WHERE state = 'parked';
 CREATE INDEX outbox_done ON outbox (created) WHERE state = 'done';
-CREATE INDEX outbox_turn ON outbox (turn);
 
 -- A post's parts, stored before the first is sent. Parts are numbered by twos:
 -- the odd number behind a part is the notice about its uncertain outcome.

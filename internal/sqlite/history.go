@@ -26,10 +26,14 @@ func scanEntry(rows *sql.Rows) (e agent.Entry, err error) {
 // seq after (0: all of the window).
 func (s *Store) History(ctx context.Context, session, after int64) (h agent.History, err error) {
 	var from int64
-	if err := s.read.QueryRowContext(ctx, `SELECT window_from, results_cut_to FROM sessions WHERE id = ?`, session).Scan(&from, &h.ResultsCutTo); err != nil {
-		return h, fmt.Errorf("session %d: %w", session, err)
+	there, err := s.read.row(ctx, `SELECT window_from, results_cut_to FROM sessions WHERE id = ?`, []any{session}, &from, &h.ResultsCutTo)
+	if err != nil {
+		return h, err
 	}
-	rows, err := s.read.QueryContext(ctx, historyQuery+`AND m.seq >= ? AND m.seq > ? AND coalesce(t.state, '') <> 'superseded' ORDER BY m.seq`, session, from, after)
+	if !there {
+		return h, fmt.Errorf("there is no session %d", session)
+	}
+	rows, err := s.read.query(ctx, historyQuery+`AND m.seq >= ? AND m.seq > ? AND coalesce(t.state, '') <> 'superseded' ORDER BY m.seq`, session, from, after)
 	err = each(rows, err, func(r *sql.Rows) error {
 		e, err := scanEntry(r)
 		h.Entries = append(h.Entries, e)
@@ -39,7 +43,7 @@ func (s *Store) History(ctx context.Context, session, after int64) (h agent.Hist
 }
 
 func entriesOf(t *tx, turn agent.Turn) (out []agent.Entry, err error) {
-	rows, err := t.QueryContext(t.ctx, historyQuery+`AND m.turn = ? ORDER BY m.seq`, turn.Session, turn.Turn)
+	rows, err := t.query(historyQuery+`AND m.turn = ? ORDER BY m.seq`, turn.Session, turn.Turn)
 	err = each(rows, err, func(r *sql.Rows) error {
 		e, err := scanEntry(r)
 		out = append(out, e)
@@ -66,12 +70,9 @@ func (s *Store) Child(ctx context.Context, parent agent.Scope, call, name string
 			return err
 		}
 		now := now()
-		r, err := t.ExecContext(t.ctx, `INSERT INTO sessions (channel, chat, thread, parent, parent_call, agent, created, used) VALUES (?,?,?,?,?,?,?,?)`,
+		session, err = t.insert(`INSERT INTO sessions (channel, chat, thread, parent, parent_call, agent, created, used) VALUES (?,?,?,?,?,?,?,?)`,
 			parent.Address.Channel, parent.Address.Chat, parent.Address.Thread, parent.Session, call, name, now, now)
 		if err != nil {
-			return err
-		}
-		if session, err = r.LastInsertId(); err != nil {
 			return err
 		}
 		return appendMessage(t, session, parent.Turn, task, moment(now))

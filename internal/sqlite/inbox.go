@@ -10,11 +10,15 @@ import (
 	"agentd/internal/agent"
 )
 
+// longestHold parts a message on hold from one that is dated for later: only what
+// falls due sooner than this waits for the rest of a paste.
+const longestHold = 10 * time.Second
+
 // Accept stores updates in their order and drops those whose key is there
 // already. An edit replaces the queued message it edits. A message re-dates what
 // its sender still has on hold, so that the pieces of a paste or an album fall
-// due together. Whoever writes can be reached again: their parked posts are set
-// free. It returns how many updates were new.
+// due together. Whoever writes to us can be reached again: the parked posts of
+// their chat are set free. It returns how many updates were new.
 func (s *Store) Accept(ctx context.Context, in []agent.Incoming) (fresh int, err error) {
 	var messages, controls, freed bool
 	err = s.do(ctx, "Accept", func(t *tx) error {
@@ -27,11 +31,10 @@ func (s *Store) Accept(ctx context.Context, in []agent.Incoming) (fresh int, err
 				continue
 			}
 			fresh++
-			switch u.Kind {
-			case agent.KindMessage:
-				messages = true
-			case agent.KindControl:
-				controls = true
+			messages = messages || u.Kind == agent.KindMessage
+			controls = controls || u.Kind == agent.KindControl
+			if u.Kind == agent.KindIgnored {
+				continue // nobody wrote to us
 			}
 			n, err := t.exec(`UPDATE outbox SET state = 'queued', due = 0 WHERE state = 'parked' AND channel = ? AND chat = ?`,
 				u.Address.Channel, u.Address.Chat)
@@ -58,35 +61,34 @@ func (s *Store) Accept(ctx context.Context, in []agent.Incoming) (fresh int, err
 }
 
 func accept(t *tx, u agent.Incoming) (isNew bool, err error) {
-	parts, err := json.Marshal(u.Parts)
+	text, err := json.Marshal(u.Parts)
 	if err != nil {
 		return false, err
 	}
-	kind, note, state := u.Kind, u.Note, "queued"
-	if u.Kind == agent.KindEdit {
-		kind, state = agent.KindIgnored, "done"
-		n, err := t.exec(`UPDATE inbox SET parts = ? WHERE state = 'queued' AND kind = 'message' AND channel = ? AND chat = ? AND thread = ? AND sender = ? AND message_id = ?`,
-			string(parts), u.Address.Channel, u.Address.Chat, u.Address.Thread, u.Sender.ID, u.Message)
-		if err != nil {
-			return false, err
-		}
-		if note = "an edit of a message that is answered already"; n > 0 {
-			note = "an edit, put in the place of the waiting message"
-		}
-	}
-	if u.Kind == agent.KindIgnored {
+	parts, kind, note, state := string(text), u.Kind, u.Note, "queued"
+	switch u.Kind {
+	case agent.KindEdit:
+		kind, state, note = agent.KindIgnored, "done", "an edit of a message that was taken already"
+	case agent.KindIgnored:
 		state = "done"
 	}
 	n, err := t.exec(`INSERT INTO inbox (update_id, kind, channel, chat, thread, sender, name, rights, private, message_id, lang, at, due, state, parts, note, raw)
 		VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING`,
 		u.Update, kind, u.Address.Channel, u.Address.Chat, u.Address.Thread, u.Sender.ID, u.Sender.Name, u.Sender.Rights, u.Private,
-		u.Message, u.Lang, millis(u.At), millis(u.Due), state, string(parts), note, string(u.Raw))
+		u.Message, u.Lang, millis(u.At), millis(u.Due), state, parts, note, string(u.Raw))
 	if err != nil || n == 0 {
 		return false, err
 	}
-	if u.Kind == agent.KindMessage {
-		_, err = t.exec(`UPDATE inbox SET due = ? WHERE state = 'queued' AND kind = 'message' AND channel = ? AND chat = ? AND thread = ? AND sender = ? AND due > ?`,
-			millis(u.Due), u.Address.Channel, u.Address.Chat, u.Address.Thread, u.Sender.ID, millis(u.At))
+	switch u.Kind {
+	case agent.KindMessage:
+		_, err = t.exec(`UPDATE inbox SET due = ? WHERE state = 'queued' AND kind = 'message' AND channel = ? AND chat = ? AND thread = ? AND sender = ?
+			AND due > ? AND due <= ?`, millis(u.Due), u.Address.Channel, u.Address.Chat, u.Address.Thread, u.Sender.ID,
+			millis(u.At), millis(u.At.Add(longestHold)))
+	case agent.KindEdit: // only now: an older edit that comes again must not undo a newer one
+		if n, err = t.exec(`UPDATE inbox SET parts = ? WHERE state = 'queued' AND kind = 'message' AND channel = ? AND chat = ? AND thread = ? AND sender = ? AND message_id = ?`,
+			parts, u.Address.Channel, u.Address.Chat, u.Address.Thread, u.Sender.ID, u.Message); err == nil && n > 0 {
+			_, err = t.exec(`UPDATE inbox SET note = 'an edit, put in the place of the waiting message' WHERE update_id = ?`, u.Update)
+		}
 	}
 	return true, err
 }
@@ -135,11 +137,11 @@ func handled(t *tx, update int64) error {
 
 // Ignored gives the n newest updates that were ignored, newest first, with the reason in Note.
 func (s *Store) Ignored(ctx context.Context, n int) ([]agent.Incoming, error) {
-	return s.incoming(ctx, `kind = 'ignored' ORDER BY at DESC, update_id DESC LIMIT ?`, n)
+	return s.incoming(ctx, `state = 'done' AND kind = 'ignored' ORDER BY at DESC, update_id DESC LIMIT ?`, n)
 }
 
 func (s *Store) incoming(ctx context.Context, where string, args ...any) (out []agent.Incoming, err error) {
-	rows, err := s.read.QueryContext(ctx, `SELECT `+inboxColumns+` FROM inbox WHERE `+where, args...)
+	rows, err := s.read.query(ctx, `SELECT `+inboxColumns+` FROM inbox WHERE `+where, args...)
 	err = each(rows, err, func(r *sql.Rows) error {
 		u, err := scanIncoming(r)
 		out = append(out, u)
@@ -152,21 +154,27 @@ func (s *Store) incoming(ctx context.Context, where string, args ...any) (out []
 // that is not due yet will be (zero: none).
 func (s *Store) Waiting(ctx context.Context, now time.Time) (n int, next time.Time, err error) {
 	var due sql.NullInt64
-	err = s.read.QueryRowContext(ctx, `SELECT count(*), min(CASE WHEN due > ? THEN due END) FROM inbox WHERE state = 'queued' AND kind = 'message'`,
-		millis(now)).Scan(&n, &due)
+	_, err = s.read.row(ctx, `SELECT count(*), min(CASE WHEN due > ? THEN due END) FROM inbox WHERE state = 'queued' AND kind = 'message'`,
+		[]any{millis(now)}, &n, &due)
 	return n, moment(due.Int64), err
 }
 
-// Prune deletes what is handled and older than before: inbox rows and posts.
+// uncertainKept is how long the words of an uncertain part stay for its Resend button.
+const uncertainKept = 30 * 24 * time.Hour
+
+// Prune deletes what is handled and older than before: inbox rows, posts and
+// strangers who were only told their id. What is unfinished stays, however old.
 func (s *Store) Prune(ctx context.Context, before time.Time) error {
 	return s.do(ctx, "Prune", func(t *tx) error {
 		if _, err := t.exec(`DELETE FROM inbox WHERE state = 'done' AND at < ?`, millis(before)); err != nil {
 			return err
 		}
-		// An uncertain part keeps its post: the Resend button needs the words.
+		if _, err := t.exec(`DELETE FROM people WHERE state = 'greeted' AND max(since, greeted) < ?`, millis(before)); err != nil {
+			return err
+		}
 		_, err := t.exec(`DELETE FROM outbox WHERE state = 'done' AND created < ?
 			AND NOT EXISTS (SELECT 1 FROM sends WHERE post = outbox.id AND state = 'uncertain' AND outbox.created > ?)`,
-			millis(before), millis(before.Add(-30*24*time.Hour)))
+			millis(before), now()-uncertainKept.Milliseconds())
 		return err
 	})
 }

@@ -23,7 +23,7 @@ const (
 
 // Known gives all about whom something was decided, and who asked.
 func (c *Channel) Known(ctx context.Context) (out []agent.Known, err error) {
-	rows, err := c.read.QueryContext(ctx, `SELECT id, state, name, since FROM people WHERE channel = ? AND state <> 'greeted' ORDER BY since, id`, c.name)
+	rows, err := c.read.query(ctx, `SELECT id, state, name, since FROM people WHERE channel = ? AND state <> 'greeted' ORDER BY since, id`, c.name)
 	err = each(rows, err, func(r *sql.Rows) error {
 		var k agent.Known
 		var since int64

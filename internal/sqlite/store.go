@@ -13,7 +13,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/pressly/goose/v3"
@@ -36,28 +35,27 @@ type Config struct {
 }
 
 // Store is agentd's memory: inbox, turns, messages, outbox. Its methods are safe
-// for concurrent use; each is one transaction.
+// for concurrent use; each is one transaction, and what one stored the next one sees.
 type Store struct {
-	write *sql.DB // one connection: writers queue here, not at SQLite's lock
-	read  *sql.DB
+	write *writer
+	read  *reader
 	log   *slog.Logger
 	probe func(string, bool) error
 
 	inbox, control, outbox chan struct{}
 }
 
+const (
+	readers    = 4           // connections that read side by side
+	readerIdle = time.Minute // until one that is not used gives its memory back
+)
+
 // Open opens the database file, creating it if it is absent, and applies the
 // migrations it lacks. It refuses a schema that is newer than the program, and
 // never replaces a file that it cannot read.
 func Open(ctx context.Context, path string, cfg Config) (*Store, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, fmt.Errorf("data directory: %w", err)
-	}
-	// The file holds private conversations: create it before SQLite does, unreadable for others.
-	if f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600); err != nil {
-		return nil, fmt.Errorf("database %s: %w", path, err)
-	} else if err := f.Close(); err != nil {
-		return nil, fmt.Errorf("database %s: %w", path, err)
+	if err := create(path); err != nil {
+		return nil, err
 	}
 	s := &Store{
 		log: cfg.Log, probe: cfg.Probe,
@@ -69,45 +67,65 @@ func Open(ctx context.Context, path string, cfg Config) (*Store, error) {
 	if s.probe == nil {
 		s.probe = func(string, bool) error { return nil }
 	}
-	var err error
-	if s.write, err = open(path, 1); err != nil {
+	db, err := sql.Open("sqlite", dsn(path))
+	if err != nil {
 		return nil, describe(path, err)
 	}
-	if s.read, err = open(path, 4); err == nil {
-		err = migrate(ctx, s.write)
+	db.SetMaxOpenConns(1)
+	if err = migrate(ctx, db, s.log); err == nil {
+		s.write, err = newWriter(ctx, db)
 	}
 	if err != nil {
-		return nil, errors.Join(describe(path, err), s.Close())
+		return nil, describe(path, errors.Join(err, db.Close()))
 	}
+	if db, err = sql.Open("sqlite", dsn(path)+"&_pragma=query_only(1)"); err != nil {
+		return nil, describe(path, errors.Join(err, s.write.Close()))
+	}
+	db.SetMaxOpenConns(readers)
+	db.SetMaxIdleConns(readers)
+	db.SetConnMaxIdleTime(readerIdle)
+	s.read = &reader{db: db}
 	return s, nil
 }
 
 // Close waits for the transactions under way and closes the file.
 func (s *Store) Close() error {
-	var err error
-	if s.read != nil {
-		err = s.read.Close()
-	}
-	return errors.Join(err, s.write.Close())
+	return errors.Join(s.read.db.Close(), s.write.Close())
 }
 
-// open gives a pool of n connections. The pragmas are spelled for modernc's
-// driver; other drivers' spellings are silently ignored (C068), so a test reads
-// them back. FULL: a power cut must not lose what Telegram was told we have.
-func open(path string, n int) (*sql.DB, error) {
-	q := url.Values{"_txlock": {"immediate"}, "_pragma": {
+// create makes the file before SQLite does, so that others cannot read it: it
+// holds private conversations.
+func create(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("database: %w", err)
+	}
+	defer f.Close()
+	db, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("database: %w", err)
+	}
+	// SQLite deletes the log of an empty database; it may be all that is left.
+	if log, err := os.Stat(path + "-wal"); err == nil && db.Size() == 0 && log.Size() > 0 {
+		return fmt.Errorf("database %s is empty, but %s is not: the file was damaged; restore a backup of both, or move both away", path, log.Name())
+	}
+	return nil
+}
+
+// dsn spells the pragmas for modernc's driver; other drivers' spellings are
+// silently ignored (C068), so a test reads them back. FULL: a power cut must not
+// lose what Telegram was told we have.
+func dsn(path string) string {
+	q := url.Values{"_pragma": {
 		"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "cache_size(-1024)",
 	}}
-	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+q.Encode())
-	if err != nil {
-		return nil, err
-	}
-	db.SetMaxOpenConns(n)
-	db.SetMaxIdleConns(n)
-	return db, nil
+	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
 }
 
-func migrate(ctx context.Context, db *sql.DB) error {
+func migrate(ctx context.Context, db *sql.DB, log *slog.Logger) error {
 	var mode string
 	if err := db.QueryRowContext(ctx, `PRAGMA journal_mode`).Scan(&mode); err != nil {
 		return err
@@ -119,13 +137,12 @@ func migrate(ctx context.Context, db *sql.DB) error {
 	if err != nil {
 		return err
 	}
-	var version int
-	// goose's table is absent in a new file.
-	switch err := db.QueryRowContext(ctx, `SELECT max(version_id) FROM goose_db_version`).Scan(&version); {
-	case err != nil && !strings.Contains(err.Error(), "no such table"):
+	version, err := schema(ctx, db)
+	switch {
+	case err != nil:
 		return err
 	case version == len(files):
-		return nil
+		return nil // goose would cost more than all the rest of the start
 	case version > len(files):
 		return fmt.Errorf("its schema has version %d, this program knows up to %d: it was written by a newer agentd; install that version again", version, len(files))
 	}
@@ -133,21 +150,36 @@ func migrate(ctx context.Context, db *sql.DB) error {
 	if err != nil {
 		return err
 	}
-	_, err = p.Up(ctx)
-	return err
+	if _, err = p.Up(ctx); err != nil {
+		return err
+	}
+	log.Info("the database has its schema", "from", version, "to", len(files))
+	return nil
+}
+
+// schema gives the number of the last migration that was applied; 0 in a new file.
+func schema(ctx context.Context, db *sql.DB) (version int, err error) {
+	var there bool
+	err = db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'goose_db_version')`).Scan(&there)
+	if err != nil || !there {
+		return 0, err
+	}
+	err = db.QueryRowContext(ctx, `SELECT coalesce(max(version_id), 0) FROM goose_db_version`).Scan(&version)
+	return version, err
 }
 
 // describe puts a sentence to the errors that an operator can do something about.
 func describe(path string, err error) error {
 	var e *driver.Error
-	if errors.As(err, &e) {
+	switch {
+	case Full(err):
+		return fmt.Errorf("database %s: the disk is full: %w", path, err)
+	case errors.As(err, &e):
 		switch e.Code() & 0xff {
 		case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:
 			return fmt.Errorf("database %s is damaged or not a database; it was left as it is: move it away, or restore a backup: %w", path, err)
 		case sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_IOERR:
 			return fmt.Errorf("database %s cannot be used on this file system; put DATA_DIR on a local disk: %w", path, err)
-		case sqlite3.SQLITE_FULL:
-			return fmt.Errorf("database %s: the disk is full: %w", path, err)
 		}
 	}
 	return fmt.Errorf("database %s: %w", path, err)
@@ -156,79 +188,20 @@ func describe(path string, err error) error {
 // Full tells whether err says that the disk has no room.
 func Full(err error) bool {
 	var e *driver.Error
-	return errors.As(err, &e) && e.Code()&0xff == sqlite3.SQLITE_FULL
+	// SHMSIZE: the log's index, shared memory in a file, could not grow.
+	return errors.As(err, &e) && (e.Code()&0xff == sqlite3.SQLITE_FULL || e.Code() == sqlite3.SQLITE_IOERR_SHMSIZE)
 }
 
 // Check reads the whole file for damage; nil means sound. It may take a second a gigabyte.
 func (s *Store) Check(ctx context.Context) error {
 	var answer string
-	if err := s.read.QueryRowContext(ctx, `PRAGMA quick_check(1)`).Scan(&answer); err != nil {
+	if _, err := s.read.row(ctx, `PRAGMA quick_check(1)`, nil, &answer); err != nil {
 		return err
 	}
 	if answer != "ok" {
 		return errors.New(answer)
 	}
 	return nil
-}
-
-// do runs fn in a writing transaction.
-func (s *Store) do(ctx context.Context, verb string, fn func(*tx) error) error {
-	if err := s.probe(verb, false); err != nil {
-		return fmt.Errorf("%s: %w", verb, err)
-	}
-	t, err := s.write.BeginTx(ctx, nil)
-	if err != nil {
-		return fmt.Errorf("%s: %w", verb, err)
-	}
-	defer t.Rollback() // no effect after Commit
-	if err := fn(&tx{ctx, t}); err != nil {
-		return fmt.Errorf("%s: %w", verb, err)
-	}
-	if err := t.Commit(); err != nil {
-		return fmt.Errorf("%s: %w", verb, err)
-	}
-	if err := s.probe(verb, true); err != nil {
-		return fmt.Errorf("%s: %w", verb, err)
-	}
-	return nil
-}
-
-// tx spares the verbs the context in every line.
-type tx struct {
-	ctx context.Context
-	*sql.Tx
-}
-
-// exec returns the number of rows changed.
-func (t *tx) exec(query string, args ...any) (int64, error) {
-	r, err := t.ExecContext(t.ctx, query, args...)
-	if err != nil {
-		return 0, err
-	}
-	return r.RowsAffected()
-}
-
-// row scans the one row of a query; false: there is none.
-func (t *tx) row(query string, args []any, dest ...any) (bool, error) {
-	err := t.QueryRowContext(t.ctx, query, args...).Scan(dest...)
-	if errors.Is(err, sql.ErrNoRows) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-// each calls scan for every row of a query.
-func each(rows *sql.Rows, err error, scan func(*sql.Rows) error) error {
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := scan(rows); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
 }
 
 func wake(c chan struct{}) {

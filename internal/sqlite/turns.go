@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"agentd/internal/agent"
@@ -12,7 +11,16 @@ import (
 
 // Compose makes the user message of a turn from the inbox rows that ask it. It
 // is called inside the transaction and must be quick and pure.
-type Compose func(rows []agent.Incoming) agent.Message
+type Compose = func(rows []agent.Incoming) agent.Message
+
+// claimable finds the oldest due message of an address that is not busy. The
+// busy ones are gathered once, from the few open turns (CROSS JOIN keeps that
+// order), not looked up for each of the thousands that may wait behind them.
+const claimable = `SELECT channel, chat, thread, sender FROM inbox
+	WHERE state = 'queued' AND kind = 'message' AND due <= ? AND (channel, chat, thread) NOT IN (
+		SELECT s.channel, s.chat, s.thread FROM turns AS t CROSS JOIN sessions AS s ON s.id = t.session
+		WHERE t.state IN ('open', 'waiting') AND s.current = 1)
+	ORDER BY due, update_id LIMIT 1`
 
 // Claim opens a turn for the due messages of one address and one sender whose
 // session has none, oldest first, and appends the user message. false: nothing
@@ -21,11 +29,7 @@ func (s *Store) Claim(ctx context.Context, now time.Time, compose Compose) (turn
 	err = s.do(ctx, "Claim", func(t *tx) error {
 		var a agent.Address
 		var sender int64
-		found, err := t.row(`SELECT channel, chat, thread, sender FROM inbox AS i
-			WHERE state = 'queued' AND kind = 'message' AND due <= ? AND NOT EXISTS (
-				SELECT 1 FROM sessions AS s JOIN turns AS t ON t.session = s.id AND t.state IN ('open', 'waiting')
-				WHERE s.current = 1 AND s.channel = i.channel AND s.chat = i.chat AND s.thread = i.thread)
-			ORDER BY due, update_id LIMIT 1`, []any{millis(now)}, &a.Channel, &a.Chat, &a.Thread, &sender)
+		found, err := t.row(claimable, []any{millis(now)}, &a.Channel, &a.Chat, &a.Thread, &sender)
 		if err != nil || !found {
 			return err
 		}
@@ -52,11 +56,12 @@ func (s *Store) Claim(ctx context.Context, now time.Time, compose Compose) (turn
 	return turn, ok && err == nil, err
 }
 
+// theirs selects what one sender has waiting at one address.
+const theirs = `state = 'queued' AND kind = 'message' AND channel = ? AND chat = ? AND thread = ? AND sender = ? AND due <= ?`
+
 // due reads the due rows of one sender at one address, in the order they came.
 func due(t *tx, a agent.Address, sender int64, now time.Time) (out []agent.Incoming, err error) {
-	rows, err := t.QueryContext(t.ctx, `SELECT `+inboxColumns+` FROM inbox
-		WHERE state = 'queued' AND kind = 'message' AND channel = ? AND chat = ? AND thread = ? AND sender = ? AND due <= ?
-		ORDER BY at, update_id`, a.Channel, a.Chat, a.Thread, sender, millis(now))
+	rows, err := t.query(`SELECT `+inboxColumns+` FROM inbox WHERE `+theirs+` ORDER BY at, update_id`, a.Channel, a.Chat, a.Thread, sender, millis(now))
 	err = each(rows, err, func(r *sql.Rows) error {
 		u, err := scanIncoming(r)
 		out = append(out, u)
@@ -79,21 +84,19 @@ func openTurn(t *tx, session int64, asked agent.Incoming, now time.Time) (agent.
 		Scope: agent.Scope{Session: session, Address: asked.Address, Principal: asked.Sender, Private: asked.Private},
 		Asked: asked.At, Question: asked.Message, Lang: asked.Lang,
 	}
-	r, err := t.ExecContext(t.ctx, `INSERT INTO turns (session, principal, name, rights, private, lang, question, state, asked, started)
+	var err error
+	turn.Turn, err = t.insert(`INSERT INTO turns (session, principal, name, rights, private, lang, question, state, asked, started)
 		VALUES (?,?,?,?,?,?,?,'open',?,?)`, session, asked.Sender.ID, asked.Sender.Name, asked.Sender.Rights, asked.Private,
 		asked.Lang, asked.Message, millis(asked.At), millis(now))
-	if err != nil {
-		return turn, err
-	}
-	turn.Turn, err = r.LastInsertId()
 	return turn, err
 }
 
-const openTurns = `SELECT t.id, t.session, s.channel, s.chat, s.thread, t.principal, t.name, t.rights, t.private, t.lang, t.question,
+// selectTurns is completed by a condition and read by scanTurn. A preview is
+// there until its turn ends.
+const selectTurns = `SELECT t.id, t.session, s.channel, s.chat, s.thread, t.principal, t.name, t.rights, t.private, t.lang, t.question,
 	t.attempts, t.asked, p.message_id, p.at, p.silent
 	FROM turns AS t JOIN sessions AS s ON s.id = t.session
-	LEFT JOIN outbox AS o ON o.key = 'preview:' || t.id LEFT JOIN sends AS p ON p.post = o.id
-	WHERE t.state = 'open' `
+	LEFT JOIN outbox AS o ON o.key = 'preview:' || t.id AND o.state = 'queued' LEFT JOIN sends AS p ON p.post = o.id WHERE `
 
 func scanTurn(rows *sql.Rows) (turn agent.Turn, err error) {
 	var asked int64
@@ -119,7 +122,7 @@ func (s *Store) Recover(ctx context.Context) error {
 // Open gives the open turns, oldest first: those of a dead process, and those
 // that something else than Claim opened.
 func (s *Store) Open(ctx context.Context) (out []agent.Turn, err error) {
-	rows, err := s.read.QueryContext(ctx, openTurns+`ORDER BY t.id`)
+	rows, err := s.read.query(ctx, selectTurns+`t.state = 'open' ORDER BY t.id`)
 	err = each(rows, err, func(r *sql.Rows) error {
 		turn, err := scanTurn(r)
 		out = append(out, turn)
@@ -128,11 +131,11 @@ func (s *Store) Open(ctx context.Context) (out []agent.Turn, err error) {
 	return out, err
 }
 
-// Release says that the process gave the turn up in good order: it stays open,
-// and being resumed does not count as an attempt.
+// Release says, once, that the process gives the turn up in good order: it stays
+// open, and the attempt that Recover will count is taken off beforehand.
 func (s *Store) Release(ctx context.Context, turn int64) error {
 	return s.do(ctx, "Release", func(t *tx) error {
-		_, err := t.exec(`UPDATE turns SET attempts = -1 WHERE id = ? AND state = 'open'`, turn)
+		_, err := t.exec(`UPDATE turns SET attempts = attempts - 1 WHERE id = ? AND state = 'open'`, turn)
 		return err
 	})
 }
@@ -169,16 +172,20 @@ func appendMessage(t *tx, session, turn int64, m agent.Message, now time.Time) e
 }
 
 // Pull takes what the turn's principal wrote at its address since and appends it
-// as a user message; nil when there is nothing. The turn's question and the time
-// it was asked become those of the last message taken.
+// as a user message; nil when there is nothing, or the turn's session is no longer
+// the current one. The turn's question and the time it was asked become those of
+// the last message taken. agent.ErrStopped: the turn is over.
 func (s *Store) Pull(ctx context.Context, turn agent.Turn, now time.Time, compose Compose) (*agent.Message, error) {
-	if waiting, err := s.Joins(ctx, turn, now); err != nil || !waiting {
+	if _, waiting, err := s.Joins(ctx, turn, now); err != nil || !waiting {
 		return nil, err // the common case costs no write
 	}
 	var out *agent.Message
 	err := s.do(ctx, "Pull", func(t *tx) error {
+		if joins, err := t.row(joins, joinArgs(turn, now), new(int64)); err != nil || !joins {
+			return err
+		}
 		rows, err := due(t, turn.Address, turn.Principal.ID, now)
-		if err != nil || len(rows) == 0 {
+		if err != nil {
 			return err
 		}
 		last := rows[len(rows)-1]
@@ -196,15 +203,26 @@ func (s *Store) Pull(ctx context.Context, turn agent.Turn, now time.Time, compos
 		out = &m
 		return appendMessage(t, turn.Session, turn.Turn, m, now)
 	})
-	return out, err
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
 }
 
-// Joins tells whether the turn's principal has written something at its address that is due.
-func (s *Store) Joins(ctx context.Context, turn agent.Turn, now time.Time) (yes bool, err error) {
-	err = s.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM inbox
-		WHERE state = 'queued' AND kind = 'message' AND channel = ? AND chat = ? AND thread = ? AND sender = ? AND due <= ?)`,
-		turn.Address.Channel, turn.Address.Chat, turn.Address.Thread, turn.Principal.ID, millis(now)).Scan(&yes)
-	return yes, err
+// joins has a row when a turn can take in more. After /new what is written
+// belongs to the new session, though the old one's turn still runs.
+const joins = `SELECT message_id FROM inbox WHERE ` + theirs + ` AND EXISTS (SELECT 1 FROM sessions WHERE id = ? AND current = 1)
+	ORDER BY at DESC, update_id DESC LIMIT 1`
+
+func joinArgs(turn agent.Turn, now time.Time) []any {
+	return []any{turn.Address.Channel, turn.Address.Chat, turn.Address.Thread, turn.Principal.ID, millis(now), turn.Session}
+}
+
+// Joins tells whether Pull would take something, and gives the channel's id of
+// the newest message of that.
+func (s *Store) Joins(ctx context.Context, turn agent.Turn, now time.Time) (message int64, ok bool, err error) {
+	ok, err = s.read.row(ctx, joins, joinArgs(turn, now), &message)
+	return message, ok, err
 }
 
 // Finish ends an open turn: its last message, its answer and its inbox rows, in
@@ -233,7 +251,7 @@ func finish(t *tx, turn agent.Turn, end agent.Ending) error {
 			return err
 		}
 	}
-	if _, err := t.exec(`UPDATE inbox SET state = 'done' WHERE turn = ? AND state = 'taken'`, turn.Turn); err != nil {
+	if err := leave(t, turn.Turn); err != nil {
 		return err
 	}
 	if _, err := t.exec(`UPDATE sessions SET used = ? WHERE id = ?`, millis(now), turn.Session); err != nil {
@@ -242,19 +260,36 @@ func finish(t *tx, turn agent.Turn, end agent.Ending) error {
 	return post(t, end.Posts)
 }
 
-// find gives the turn that runs at an address, or with last the newest one of its session.
-func find(t *tx, a agent.Address, last bool) (turn agent.Turn, err error) {
-	var asked int64
-	found, err := t.row(`SELECT t.id, t.session, t.principal, t.name, t.rights, t.private, t.lang, t.question, t.asked
-		FROM turns AS t JOIN sessions AS s ON s.id = t.session
-		WHERE s.current = 1 AND s.channel = ? AND s.chat = ? AND s.thread = ? AND (? OR t.state IN ('open', 'waiting')) ORDER BY t.id DESC LIMIT 1`,
-		[]any{a.Channel, a.Chat, a.Thread, last}, &turn.Turn, &turn.Session, &turn.Principal.ID, &turn.Principal.Name, &turn.Principal.Rights,
-		&turn.Private, &turn.Lang, &turn.Question, &asked)
-	if err == nil && !found {
-		err = agent.ErrNoTurn
+// leave closes what belongs to a turn that ends: its inbox rows and its preview.
+func leave(t *tx, turn int64) error {
+	if _, err := t.exec(`UPDATE inbox SET state = 'done' WHERE turn = ? AND state = 'taken'`, turn); err != nil {
+		return err
 	}
-	turn.Address, turn.Asked = a, moment(asked)
-	return turn, err
+	return endPreview(t, turn)
+}
+
+const (
+	// After /new the old session's turn runs on; it is stopped when the new session has none.
+	runningAt = selectTurns + `s.channel = ? AND s.chat = ? AND s.thread = ? AND t.state IN ('open', 'waiting') ORDER BY s.current DESC, t.id DESC LIMIT 1`
+	lastAt    = selectTurns + `s.channel = ? AND s.chat = ? AND s.thread = ? AND s.current = 1 ORDER BY t.id DESC LIMIT 1`
+)
+
+// find gives the turn at the address if by may end it.
+func find(t *tx, query string, a agent.Address, by agent.Principal) (turn agent.Turn, err error) {
+	rows, err := t.query(query, a.Channel, a.Chat, a.Thread)
+	err = each(rows, err, func(r *sql.Rows) error {
+		turn, err = scanTurn(r)
+		return err
+	})
+	switch {
+	case err != nil:
+		return turn, err
+	case turn.Turn == 0:
+		return turn, agent.ErrNoTurn
+	case turn.Principal.ID != by.ID && by.Rights < agent.Owner:
+		return turn, agent.ErrNotYours
+	}
+	return turn, nil
 }
 
 // Stop ends the turn that runs at the address: its open calls get a result that
@@ -263,10 +298,7 @@ func find(t *tx, a agent.Address, last bool) (turn agent.Turn, err error) {
 // its principal nor the owner.
 func (s *Store) Stop(ctx context.Context, a agent.Address, by agent.Principal, update int64, answer func(agent.Turn) []agent.Post) (turn agent.Turn, err error) {
 	err = s.do(ctx, "Stop", func(t *tx) error {
-		if turn, err = find(t, a, false); err != nil {
-			return err
-		}
-		if err := mine(turn, by); err != nil {
+		if turn, err = find(t, runningAt, a, by); err != nil {
 			return err
 		}
 		if err := closeCalls(t, turn.Turn); err != nil {
@@ -284,22 +316,19 @@ func (s *Store) Stop(ctx context.Context, a agent.Address, by agent.Principal, u
 	return turn, err
 }
 
-func mine(turn agent.Turn, by agent.Principal) error {
-	if turn.Principal.ID != by.ID && by.Rights < agent.Owner {
-		return agent.ErrNotYours
-	}
-	return nil
-}
-
 // closeCalls gives every call of the turn that has no result one that says why.
 func closeCalls(t *tx, turn int64) error {
 	type open struct {
 		session int64
 		call    agent.Call
 	}
+	type key struct {
+		session int64
+		call    string
+	}
 	var calls []open
-	done := map[string]bool{}
-	rows, err := t.QueryContext(t.ctx, `SELECT session, parts FROM messages WHERE turn = ? ORDER BY session, seq`, turn)
+	done := map[key]bool{}
+	rows, err := t.query(`SELECT session, parts FROM messages WHERE turn = ? ORDER BY session, seq`, turn)
 	err = each(rows, err, func(r *sql.Rows) error {
 		var session int64
 		var text string
@@ -315,7 +344,7 @@ func closeCalls(t *tx, turn int64) error {
 			case p.Call != nil:
 				calls = append(calls, open{session, *p.Call})
 			case p.Result != nil:
-				done[fmt.Sprint(session, p.Result.CallID)] = true
+				done[key{session, p.Result.CallID}] = true
 			}
 		}
 		return nil
@@ -324,7 +353,7 @@ func closeCalls(t *tx, turn int64) error {
 		return err
 	}
 	for _, c := range calls {
-		if done[fmt.Sprint(c.session, c.call.ID)] {
+		if done[key{c.session, c.call.ID}] {
 			continue
 		}
 		result := agent.Result{CallID: c.call.ID, Name: c.call.Name, Text: "stopped by the person", IsError: true}
@@ -338,13 +367,10 @@ func closeCalls(t *tx, turn int64) error {
 
 // Retry opens a new turn with the question of the address' last one, which is
 // superseded, whether it runs or not. again makes the new user message from the
-// old turn's entries. The control row is handled.
+// old turn's entries. The control row is handled. Errors as Stop's.
 func (s *Store) Retry(ctx context.Context, a agent.Address, by agent.Principal, update int64, again func([]agent.Entry) agent.Message) (old agent.Turn, err error) {
 	err = s.do(ctx, "Retry", func(t *tx) error {
-		if old, err = find(t, a, true); err != nil {
-			return err
-		}
-		if err := mine(old, by); err != nil {
+		if old, err = find(t, lastAt, a, by); err != nil {
 			return err
 		}
 		if err := closeCalls(t, old.Turn); err != nil {
@@ -354,18 +380,25 @@ func (s *Store) Retry(ctx context.Context, a agent.Address, by agent.Principal, 
 		if err != nil {
 			return err
 		}
-		if _, err := t.exec(`UPDATE turns SET state = 'superseded', ended = coalesce(ended, ?) WHERE id = ?`, millis(time.Now()), old.Turn); err != nil {
+		now := time.Now()
+		if _, err := t.exec(`UPDATE turns SET state = 'superseded', ended = coalesce(ended, ?) WHERE id = ?`, millis(now), old.Turn); err != nil {
 			return err
 		}
-		if _, err := t.exec(`UPDATE inbox SET state = 'done' WHERE turn = ? AND state = 'taken'`, old.Turn); err != nil {
-			return err
+		asked := agent.Incoming{Address: a, Sender: old.Principal, Private: old.Private, Message: old.Question, Lang: old.Lang, At: now}
+		if by.ID == old.Principal.ID {
+			asked.Sender = by // with the rights they have now
 		}
-		asked := agent.Incoming{Address: a, Sender: old.Principal, Private: old.Private, Message: old.Question, Lang: old.Lang, At: time.Now()}
-		turn, err := openTurn(t, old.Session, asked, time.Now())
+		turn, err := openTurn(t, old.Session, asked, now)
 		if err != nil {
 			return err
 		}
-		if err := appendMessage(t, old.Session, turn.Turn, again(entries), time.Now()); err != nil {
+		if err := passPreview(t, old.Turn, turn.Turn); err != nil {
+			return err
+		}
+		if err := leave(t, old.Turn); err != nil {
+			return err
+		}
+		if err := appendMessage(t, old.Session, turn.Turn, again(entries), now); err != nil {
 			return err
 		}
 		return handled(t, update)
