@@ -115,7 +115,7 @@ func argument(args []string, name string) string {
 func escape(s string) string {
 	var b strings.Builder
 	for i := range len(s) {
-		if strings.IndexByte("\\`*_])}<>#~|$&!-+=.", s[i]) >= 0 {
+		if strings.IndexByte("\\`*_^])}<>#~|$&!-+=.", s[i]) >= 0 {
 			b.WriteByte('\\')
 		}
 		b.WriteByte(s[i])
