@@ -17,12 +17,29 @@ type Upload struct {
 	Data  []byte
 }
 
-var errTooLarge = errors.New("request body is too large")
+var (
+	errTooLarge = errors.New("request body is too large")
+	errCut      = errors.New("client went away in the middle of the body")
+)
+
+// watched notes an error of the connection, which is no fault of the request.
+type watched struct {
+	io.ReadCloser
+	err error
+}
+
+func (w *watched) Read(p []byte) (int, error) {
+	n, err := w.ReadCloser.Read(p)
+	if err != nil && err != io.EOF {
+		w.err = err
+	}
+	return n, err
+}
 
 // decodeBody reads the parameters of a request from its query and its body,
 // which may be JSON, urlencoded or multipart. Values of forms and queries are
 // formValue, files are *Upload, JSON values are what decodeJSON gives.
-// A body of more than limit bytes is errTooLarge.
+// A body of more than limit bytes is errTooLarge, an incomplete one errCut.
 func decodeBody(r *http.Request, limit int64) (map[string]any, error) {
 	params := map[string]any{}
 	query, err := url.ParseQuery(r.URL.RawQuery)
@@ -31,9 +48,12 @@ func decodeBody(r *http.Request, limit int64) (map[string]any, error) {
 	}
 	addForm(params, query)
 	err = errTooLarge
+	body := &watched{ReadCloser: r.Body}
 	if r.ContentLength <= limit {
-		body := http.MaxBytesReader(nil, r.Body, limit)
-		err = decodeParams(params, body, r.Header.Get("Content-Type"))
+		err = decodeParams(params, http.MaxBytesReader(nil, body, limit), r.Header.Get("Content-Type"))
+	}
+	if body.err != nil {
+		return nil, errCut
 	}
 	if limit := (*http.MaxBytesError)(nil); errors.As(err, &limit) || errors.Is(err, errTooLarge) {
 		_, _ = io.CopyN(io.Discard, r.Body, 1<<30) // or the client may see a reset instead of the answer

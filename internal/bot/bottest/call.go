@@ -88,6 +88,9 @@ type request struct {
 // serveCall reads, logs and answers one method call.
 func (s *Server) serveCall(w http.ResponseWriter, r *http.Request, name string) {
 	params, err := decodeBody(r, s.cfg.UploadLimit+1<<16)
+	if errors.Is(err, errCut) {
+		panic(http.ErrAbortHandler) // nobody is there to be answered
+	}
 	if errors.Is(err, errTooLarge) {
 		w.Header().Set("Connection", "close")
 		s.log(Call{Method: name, At: time.Now(), Answered: time.Now(), Code: 413, Error: "Request Entity Too Large"})

@@ -176,3 +176,23 @@ func TestFlood(t *testing.T) {
 		}
 	})
 }
+
+// A client that dies while it sends has broken no rule, and has no effect.
+func TestCutRequest(t *testing.T) {
+	b := newBench(t, Config{})
+	conn, err := b.Dial(t.Context(), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := "chat_id=100200300&text=x"
+	if _, err := io.WriteString(conn, "POST /bot"+b.Token()+"/sendMessage HTTP/1.1\r\nHost: api\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 99\r\n\r\n"+body); err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+	b.must("getMe", obj{})
+	b.Close()
+	if len(b.Calls(Method("sendMessage"))) != 0 || len(b.mira.Chat().FromBot()) != 0 {
+		t.Errorf("%+v", b.Calls())
+	}
+	b.noViolations()
+}

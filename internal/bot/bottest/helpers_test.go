@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf16"
 )
 
 const (
@@ -200,3 +201,8 @@ func with(base obj, more obj) obj {
 }
 
 func long(n int) string { return strings.Repeat("x", n) }
+
+// cut is the text of an entity.
+func cut(text string, e Entity) string {
+	return string(utf16.Decode(utf16.Encode([]rune(text))[e.Offset:e.end()]))
+}
