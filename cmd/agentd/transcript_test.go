@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -13,6 +14,8 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"agentd/internal/agent"
+	"agentd/internal/agent/agenttest"
 	"agentd/internal/bot/bottest"
 	"agentd/internal/ollama/ollamatest"
 )
@@ -29,8 +32,11 @@ var update = flag.Bool("update", false, "write what the chats show into the tran
 //	                  wait 5s               time passes
 //	-- env --       settings beyond the usual ones, NAME=value
 //	-- model --     the model's rules: KEY => text, KEY => call NAME {args},
-//	                KEY => error STATUS text; the first whose key is in the last
-//	                message answers; \n is a line break
+//	                KEY => error STATUS text, KEY => echo (names the questions that
+//	                have no answer yet); the first whose key is in the last message
+//	                answers; \n is a line break
+//	-- crash --     where a crash may change what is said: MIN..MAX text; each text is
+//	                in so many messages of the bot, and each message has one of the texts
 //	-- telegram --  what the chats show at the end
 type transcript struct {
 	path    string
@@ -74,10 +80,9 @@ func (tr transcript) lines(section string) (out []string) {
 	return out
 }
 
-// world makes the transcript's world.
-func (tr transcript) world(t *testing.T) *world {
+// rules reads the model's part.
+func (tr transcript) rules(t *testing.T) (rules []rule) {
 	t.Helper()
-	var rules []rule
 	for _, line := range tr.lines("model") {
 		key, answer, ok := strings.Cut(line, " => ")
 		if !ok {
@@ -85,13 +90,45 @@ func (tr transcript) world(t *testing.T) *world {
 		}
 		rules = append(rules, rule{key, parseAnswer(t, answer)})
 	}
-	w := newWorld(t, ollamatest.Config{Answer: script(rules...), FirstToken: 100 * time.Millisecond, PerToken: 10 * time.Millisecond})
+	return rules
+}
+
+// world makes the transcript's world.
+func (tr transcript) world(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t, ollamatest.Config{Answer: script(tr.rules(t)...), FirstToken: 100 * time.Millisecond, PerToken: 50 * time.Millisecond})
 	w.tg.User(bob, "Bob", "ru")
+	w.tools = []agent.Tool{waiting(), noting(filepath.Join(w.dir, "notes"))}
 	for _, line := range tr.lines("env") {
 		name, value, _ := strings.Cut(line, "=")
 		w.env[name] = value
 	}
 	return w
+}
+
+// waiting is a tool that takes its time.
+func waiting() *agenttest.Tool {
+	return &agenttest.Tool{Name: "wait", Effect: agent.ReadOnly, Func: func(ctx context.Context, _ agent.Call) (agent.Result, error) {
+		select {
+		case <-ctx.Done():
+			return agent.Result{}, ctx.Err()
+		case <-time.After(5 * time.Second):
+			return agent.Result{Text: "waited"}, nil
+		}
+	}}
+}
+
+// noting is a tool whose effect must not be repeated: it appends a line to a file.
+func noting(path string) *agenttest.Tool {
+	return &agenttest.Tool{Name: "note", Effect: agent.SideEffect, Func: func(_ context.Context, c agent.Call) (agent.Result, error) {
+		f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			return agent.Result{}, err
+		}
+		defer f.Close()
+		_, err = fmt.Fprintf(f, "%s\n", c.Args)
+		return agent.Result{Text: "noted"}, err
+	}}
 }
 
 func parseAnswer(t *testing.T, s string) ollamatest.Answer {
@@ -107,6 +144,9 @@ func parseAnswer(t *testing.T, s string) ollamatest.Answer {
 			t.Fatalf("model: %q: %v", s, err)
 		}
 		return ollamatest.Answer{ollamatest.Refuse(status, text)}
+	}
+	if s == "echo" {
+		return nil
 	}
 	return ollamatest.Answer{ollamatest.Text(strings.ReplaceAll(s, `\n`, "\n"))}
 }
@@ -188,7 +228,7 @@ func TestTranscripts(t *testing.T) {
 				}
 				got = seen(w.tg.Chat(ann))
 				if other := seen(w.tg.Chat(bob)); other != "" {
-					got += "-- bob --\n" + other
+					got += "== bob ==\n" + other
 				}
 				for _, v := range w.tg.Violations() {
 					t.Errorf("against the Bot API's specification: %s", v)

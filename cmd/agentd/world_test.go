@@ -132,7 +132,11 @@ func script(rules ...rule) func(ollamatest.Request) ollamatest.Answer {
 	return func(r ollamatest.Request) ollamatest.Answer {
 		last := r.Messages[len(r.Messages)-1].Content
 		for _, rule := range rules {
-			if strings.Contains(last, rule.key) {
+			switch {
+			case !strings.Contains(last, rule.key):
+			case rule.answer == nil:
+				return echo(r)
+			default:
 				return rule.answer
 			}
 		}
@@ -142,5 +146,22 @@ func script(rules ...rule) func(ollamatest.Request) ollamatest.Answer {
 
 type rule struct {
 	key    string
-	answer ollamatest.Answer
+	answer ollamatest.Answer // nil: echo
+}
+
+// echo names the questions since the last answer, so that it can be seen which
+// of them an answer is for.
+func echo(r ollamatest.Request) ollamatest.Answer {
+	var asked []string
+	for _, m := range slices.Backward(r.Messages) {
+		if m.Role == "assistant" && len(m.ToolCalls) == 0 {
+			break
+		}
+		if m.Role == "user" {
+			_, words, _ := strings.Cut(m.Content, "]")
+			asked = append(asked, strings.Join(strings.Fields(words), " "))
+		}
+	}
+	slices.Reverse(asked)
+	return ollamatest.Answer{ollamatest.Text("You asked: " + strings.Join(asked, "; and: ") + ". That is a question that takes quite some words to answer, and here they come, one by one, as they do.")}
 }

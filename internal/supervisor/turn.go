@@ -111,28 +111,34 @@ func (s *Supervisor) answer(w *work, progress Progress) (agent.Reply, error) {
 	if w.turn.Attempts >= maxAttempts {
 		return agent.Reply{}, &agent.Fault{Code: agent.FaultParked, Args: map[string]string{"attempts": fmt.Sprint(w.turn.Attempts)}}
 	}
-	a := &agent.Agent{Model: s.model, Tools: s.tools, MaxSteps: s.cfg.MaxSteps, Log: s.log}
-	watch := func(d agent.Delta) {
-		w.speak()
-		progress.Watch(d)
-	}
 	for {
 		ctx := w.begin()
-		t, err := s.transcript(ctx, w, a.Tools)
-		if err != nil {
-			return agent.Reply{}, err
+		reply, err := s.attempt(ctx, w, progress)
+		if err != nil && ctx.Err() != nil {
+			err = context.Cause(ctx) // whatever it broke, this is why
 		}
-		reply, err := a.Run(ctx, w.turn.Scope, t, watch)
 		if !errors.Is(err, agent.ErrJoined) {
-			if err == nil || asFault(err) != nil {
-				s.calibrate(a.ModelName, t.estimated, reply.Usage.Prompt)
-			}
 			return reply, err
 		}
-		if err := t.Pull(w.ctx); err != nil {
+		if _, err := s.store.Pull(w.ctx, w.turn, time.Now(), s.compose); err != nil {
 			return agent.Reply{}, err
 		}
 	}
+}
+
+// attempt runs the loop on the stored history.
+func (s *Supervisor) attempt(ctx context.Context, w *work, progress Progress) (agent.Reply, error) {
+	a := &agent.Agent{Model: s.model, Tools: s.tools, MaxSteps: s.cfg.MaxSteps, Log: s.log}
+	t, err := s.transcript(ctx, w, a.Tools)
+	if err != nil {
+		return agent.Reply{}, err
+	}
+	reply, err := a.Run(ctx, w.turn.Scope, t, func(d agent.Delta) {
+		w.speak()
+		progress.Watch(d)
+	})
+	s.calibrate(a.ModelName, t.estimated, reply.Usage.Prompt)
+	return reply, err
 }
 
 // finish stores the ending. A store that fails (a full disk) is tried again
