@@ -73,7 +73,7 @@ CREATE TABLE inbox (
     raw        TEXT    NOT NULL
 ) STRICT;
 CREATE INDEX inbox_due ON inbox (kind, due, update_id) WHERE state = 'queued';
-CREATE INDEX inbox_sender ON inbox (channel, chat, thread, sender, due) WHERE state = 'queued';
+CREATE INDEX inbox_sender ON inbox (channel, chat, thread, sender, kind, due) WHERE state = 'queued';
 CREATE INDEX inbox_turn ON inbox (turn) WHERE turn IS NOT NULL;
 CREATE INDEX inbox_done ON inbox (at) WHERE state = 'done';
 

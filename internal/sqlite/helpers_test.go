@@ -13,7 +13,7 @@ import (
 )
 
 // t0 is when the tests' updates come, unless they say otherwise.
-var t0 = time.UnixMilli(1_800_000_000_000).UTC()
+var t0 = time.UnixMilli(1_700_000_000_000).UTC()
 
 func openAt(tb testing.TB, path string) *Store {
 	tb.Helper()

@@ -124,8 +124,9 @@ func (s *Store) Handled(ctx context.Context, update int64, posts ...agent.Post) 
 		}
 		return post(t, posts)
 	})
-	if err == nil && len(posts) > 0 {
+	if err == nil {
 		wake(s.outbox)
+		wake(s.inbox) // what was written after the command may be claimed now
 	}
 	return err
 }

@@ -19,8 +19,15 @@ type Compose = func(rows []agent.Incoming) agent.Message
 const claimable = `SELECT channel, chat, thread, sender FROM inbox
 	WHERE state = 'queued' AND kind = 'message' AND due <= ? AND (channel, chat, thread) NOT IN (
 		SELECT s.channel, s.chat, s.thread FROM turns AS t CROSS JOIN sessions AS s ON s.id = t.session
-		WHERE t.state IN ('open', 'waiting') AND s.current = 1)
+		WHERE t.state IN ('open', 'waiting') AND s.current = 1) AND ` + inOrder + `
 	ORDER BY due, update_id LIMIT 1`
+
+// inOrder holds a message back while a command that its sender wrote before it
+// waits: what follows a /new belongs to the new session, and no /stop ends what
+// was asked after it. Commands wait for milliseconds, but after a crash both may
+// be found together.
+const inOrder = `NOT EXISTS (SELECT 1 FROM inbox AS c WHERE c.state = 'queued' AND c.kind = 'control' AND c.channel = inbox.channel
+	AND c.chat = inbox.chat AND c.thread = inbox.thread AND c.sender = inbox.sender AND c.update_id < inbox.update_id)`
 
 // Claim opens a turn for the due messages of one address and one sender whose
 // session has none, oldest first, and appends the user message. false: nothing
@@ -57,7 +64,7 @@ func (s *Store) Claim(ctx context.Context, now time.Time, compose Compose) (turn
 }
 
 // theirs selects what one sender has waiting at one address.
-const theirs = `state = 'queued' AND kind = 'message' AND channel = ? AND chat = ? AND thread = ? AND sender = ? AND due <= ?`
+const theirs = `state = 'queued' AND kind = 'message' AND channel = ? AND chat = ? AND thread = ? AND sender = ? AND due <= ? AND ` + inOrder
 
 // due reads the due rows of one sender at one address, in the order they came.
 func due(t *tx, a agent.Address, sender int64, now time.Time) (out []agent.Incoming, err error) {
