@@ -93,7 +93,7 @@ func (b *Bot) acceptMessage(in *agent.Incoming, me identity, m *models.Message, 
 			in.Note = "a stranger in a group"
 		case edited:
 			in.Note = "a stranger's edit"
-		case b.people.state(in.Sender.ID) == agent.PersonBlocked && b.people.ownerID() != 0:
+		case b.people.state(in.Sender.ID) == agent.PersonBlocked:
 			in.Note = "blocked"
 		default: // gets a polite line, unless it is the pairing code
 			in.Kind = agent.KindControl

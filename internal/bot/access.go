@@ -176,8 +176,8 @@ func (a *access) person(id int64) agent.Known {
 	return a.known[id]
 }
 
-// people gives everybody about whom something was decided, the oldest decision first.
-func (a *access) people() []agent.Known {
+// decided gives everybody about whom something was decided, the oldest decision first.
+func (a *access) decided() []agent.Known {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	out := make([]agent.Known, 0, len(a.known))

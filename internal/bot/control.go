@@ -160,8 +160,8 @@ func (c *controls) respond(ctx context.Context, in agent.Incoming) (u models.Upd
 // message answers a command, a word that stops, a code, or a stranger.
 func (c *controls) message(ctx context.Context, in agent.Incoming, m *models.Message) (reply, error) {
 	text := c.identity().unmentioned(m.Text)
-	if code, ok := parseCode(text); ok && in.Private && c.people.ownerID() == 0 {
-		return c.pair(ctx, in, code)
+	if code, ok := parseCode(text); ok && in.Private && (c.ownerID() == 0 || c.people.state(in.Sender.ID) == agent.PersonOwner) {
+		return c.pair(ctx, in, code) // who is paired already died before they were told
 	}
 	if in.Sender.Rights == agent.Stranger {
 		if !in.Private {

@@ -136,7 +136,7 @@ func (c *controls) resumePull(ctx context.Context) {
 }
 
 func (c *controls) runPull(ctx context.Context, job pulling) {
-	progress := &progressLine{controls: c, job: job}
+	progress := &progressLine{controls: c, job: job, at: time.Now()} // the first line after the answer to the press
 	size, err := c.fetch(ctx, job.Model, progress)
 	if err == nil {
 		err = c.models.Choose(ctx, job.Model)

@@ -17,32 +17,48 @@ const (
 	wrongReplies = 5  // to wrong codes, in pairingLife
 )
 
-// greet answers a stranger in a private chat, rarely, and asks the owner about them.
+// greet answers a stranger in a private chat, rarely, and asks the owner about
+// them. The time is the message's own, so that a second run after a crash finds
+// what the first one decided.
 func (c *controls) greet(ctx context.Context, in agent.Incoming) (reply, error) {
-	line, card, err := c.store.Greet(ctx, in.Sender.ID, in.Sender.Name, time.Now())
+	line, card, err := c.store.Greet(ctx, in.Sender.ID, in.Sender.Name, in.At)
 	if err != nil {
 		return reply{}, err
 	}
-	var out reply
+	if err := c.people.refresh(ctx); err != nil {
+		return reply{}, err
+	}
+	if who := c.people.person(in.Sender.ID); !line && !card && who.State == agent.PersonAsked && who.Since.Equal(in.At) {
+		line, card = true, true // a first run stored this, and died before its posts were
+	}
 	owner := c.ownerID()
+	card = card && owner != 0
 	id := strconv.FormatInt(in.Sender.ID, 10)
+	var out reply
 	if line {
-		key := "stranger"
-		if card && owner != 0 {
-			key = "stranger.asked"
+		text := c.say.say(in.Lang, "stranger", "id", id)
+		if card {
+			text = c.say.say(in.Lang, "stranger.asked", "id", id)
 		}
-		out = c.answer(in, key, "id", id)
+		out.posts = append(out.posts, c.letter(greetKey("greet", in), in.Address, in.Lang, text))
 	}
 	if card {
-		if err := c.people.refresh(ctx); err != nil {
+		out.posts = append(out.posts, c.card(ctx, in, owner, id))
+		if err := c.store.SetSetting(ctx, guestLang(in.Sender.ID), in.Lang); err != nil {
 			return reply{}, err
-		}
-		if owner != 0 {
-			out.posts = append(out.posts, c.card(ctx, in, owner, id))
 		}
 	}
 	return out, nil
 }
+
+// greetKey is the same for whatever a stranger sends in one moment.
+func greetKey(kind string, in agent.Incoming) string {
+	return fmt.Sprintf("%s:%d:%d", kind, in.Sender.ID, in.At.UnixMilli())
+}
+
+// guestLang is the setting with the language of somebody who waits for a
+// decision, so that they are told of it in theirs.
+func guestLang(id int64) string { return fmt.Sprint("guest_lang:", id) }
 
 func (c *controls) card(ctx context.Context, in agent.Incoming, owner int64, id string) agent.Post {
 	lang := c.ownerLang(ctx)
@@ -52,22 +68,20 @@ func (c *controls) card(ctx context.Context, in agent.Incoming, owner int64, id 
 		{Text: c.say.plain(lang, "button.block"), CallbackData: "person:block:" + id},
 	}}}
 	text := c.say.say(lang, "stranger.card", "name", c.name(lang, in.Sender.Name), "id", id)
-	return c.letter(fmt.Sprintf("card:%d", in.Update), agent.Address{Channel: Channel, Chat: owner}, lang, text, withKeyboard(keyboard))
+	return c.letter(greetKey("card", in), agent.Address{Channel: Channel, Chat: owner}, lang, text, withKeyboard(keyboard))
 }
 
 func (c *controls) name(lang, name string) string {
 	return orElse(name, c.say.plain(lang, "users.unnamed"))
 }
 
-// decide stores the owner's decision about somebody. The second press of a button
-// changes nothing and says so.
+// decide stores the owner's decision about somebody. A second press, or a second
+// run after a crash, finds it taken and says the same again; the posts' keys keep
+// them from being sent twice.
 func (c *controls) decide(ctx context.Context, in agent.Incoming, action, arg string) (reply, error) {
 	id, err := strconv.ParseInt(arg, 10, 64)
-	states := map[string]agent.PersonState{
-		"allow": agent.PersonAllowed, "deny": agent.PersonDenied, "block": agent.PersonBlocked, "revoke": agent.PersonRevoked,
-	}
-	state, ok := states[action]
-	if err != nil || !ok || id == 0 || shared(id) || id == c.ownerID() {
+	state, sentence := decision(action)
+	if err != nil || state == "" || id == 0 || shared(id) || id == c.ownerID() {
 		return c.old(in), nil
 	}
 	who := c.people.person(id)
@@ -75,26 +89,41 @@ func (c *controls) decide(ctx context.Context, in agent.Incoming, action, arg st
 	if c.people.configured(id) {
 		return reply{posts: []agent.Post{c.text(in, c.say.say(in.Lang, "person.configured", args...), nil)}}, nil
 	}
-	if who.State == state {
-		return reply{notice: c.say.plain(in.Lang, "notice.old")}, nil
-	}
-	if err := c.people.set(ctx, id, state, who.Name); err != nil {
-		return reply{}, err
-	}
-	sentences := map[agent.PersonState]string{
-		agent.PersonAllowed: "person.allowed", agent.PersonDenied: "person.denied",
-		agent.PersonBlocked: "person.blocked", agent.PersonRevoked: "person.revoked",
+	if who.State != state {
+		if err := c.people.set(ctx, id, state, who.Name); err != nil {
+			return reply{}, err
+		}
+		who = c.people.person(id)
 	}
 	out := reply{
-		posts:  []agent.Post{c.edit(in, c.say.say(in.Lang, sentences[state], args...), nil)},
+		posts:  []agent.Post{c.edit(in, c.say.say(in.Lang, sentence, args...), nil)},
 		notice: c.say.plain(in.Lang, "notice.done"),
 	}
 	if state == agent.PersonAllowed && id > 0 {
-		// Their language is not known here: what they wrote may be gone already.
+		lang, err := c.store.Setting(ctx, guestLang(id))
+		if err != nil {
+			return reply{}, err
+		}
 		to := agent.Address{Channel: Channel, Chat: id}
-		out.posts = append(out.posts, c.letter(fmt.Sprintf("welcome:%d", in.Update), to, in.Lang, c.say.say(in.Lang, "person.welcome")))
+		key := fmt.Sprintf("welcome:%d:%d", id, who.Since.UnixMilli()) // once for each time they are let in
+		out.posts = append(out.posts, c.letter(key, to, lang, c.say.say(lang, "person.welcome")))
 	}
 	return out, nil
+}
+
+// decision gives what a button means, and the sentence that says it was done.
+func decision(action string) (state agent.PersonState, sentence string) {
+	switch action {
+	case "allow":
+		return agent.PersonAllowed, "person.allowed"
+	case "deny":
+		return agent.PersonDenied, "person.denied"
+	case "block":
+		return agent.PersonBlocked, "person.blocked"
+	case "revoke":
+		return agent.PersonRevoked, "person.revoked"
+	}
+	return "", ""
 }
 
 // users lists for the owner who may talk to us, with a button to change it.
@@ -117,7 +146,7 @@ func (c *controls) users(in agent.Incoming) reply {
 		}
 	}
 	keyboard := &models.InlineKeyboardMarkup{}
-	for _, k := range c.people.people() {
+	for _, k := range c.people.decided() {
 		if k.ID == owner || c.people.configured(k.ID) || len(keyboard.InlineKeyboard) == usersShown {
 			continue
 		}
