@@ -77,6 +77,7 @@ type Outcome struct {
 	Due     time.Time // Retry: not before
 	Reason  string    // for the log and the owner
 	Notice  *Payload  // Uncertain: what the person is told before later parts go out
+	Instead *Payload  // Retry: what is sent in its place; nil the same
 }
 
 // Entry is a Message where it stands in its session.

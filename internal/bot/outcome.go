@@ -31,8 +31,12 @@ func (s *sender) deliver(ctx context.Context, send agent.Send) (out agent.Outcom
 		if !errors.As(err, &refused) {
 			return s.unanswered(send, err), 0
 		}
+		method := o.Method
 		if !mend(&o, &send, refused.Description) {
 			return s.refused(send, o, refused)
+		}
+		if o.Method != method {
+			return anew(o), 0
 		}
 		s.log.Debug("sent again without what was refused", "chat", send.Address.Chat, "key", send.Key, "err", err)
 	}
@@ -59,15 +63,24 @@ func mend(o *outgoing, send *agent.Send, description string) bool {
 		send.Address.Thread = 0
 		delete(params, "reply_parameters") // the message was in the topic (C016)
 	case o.Method == "editMessageText" && says(description, "message to edit not found", "message can't be edited", "MESSAGE_ID_INVALID"):
-		// Somebody deleted it. A new message is not to be repeated blindly.
+		// Somebody deleted it.
 		o.Method = "sendMessage"
-		send.Idempotent = false
 		delete(params, "message_id")
 	default:
 		return false
 	}
 	o.Params, _ = json.Marshal(params) // raw JSON throughout: it cannot fail
 	return true
+}
+
+// anew has a message sent in the place of an edit. It is stored first: a new
+// message is not to be repeated blindly, as an edit is.
+func anew(o outgoing) agent.Outcome {
+	body, err := json.Marshal(o)
+	if err != nil {
+		return agent.Outcome{Fate: agent.Failed, Reason: err.Error()}
+	}
+	return agent.Outcome{Fate: agent.Retry, Due: time.Now(), Reason: "the message to edit is gone", Instead: &agent.Payload{Body: body}}
 }
 
 // refused judges an answer {"ok":false}.

@@ -144,10 +144,12 @@ func settle(t *tx, send agent.Send, out agent.Outcome) error {
 	if err != nil || n == 0 {
 		return err
 	}
-	switch out.Fate {
-	case agent.Uncertain:
+	switch {
+	case out.Instead != nil:
+		_, err = t.exec(`UPDATE sends SET body = ?, idempotent = ? WHERE post = ? AND part = ?`, string(out.Instead.Body), out.Instead.Idempotent, send.Post, send.Part)
+	case out.Fate == agent.Uncertain:
 		_, err = t.exec(`INSERT INTO sends (post, part, state, idempotent, body) VALUES (?,?,'queued',1,?)`, send.Post, send.Part+1, string(out.Notice.Body))
-	case agent.Parked:
+	case out.Fate == agent.Parked:
 		// The chat is read from the row: it may have moved meanwhile.
 		_, err = t.exec(`UPDATE outbox SET state = 'parked' WHERE state = 'queued' AND kind = 'post'
 			AND (channel, chat) = (SELECT channel, chat FROM outbox WHERE id = ?)`, send.Post)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"time"
 
 	"agentd/internal/agent"
@@ -54,7 +56,7 @@ func (s *Store) Claim(ctx context.Context, now time.Time, compose Compose) (turn
 		if err != nil {
 			return err
 		}
-		if err := take(t, rows, turn.Turn); err != nil {
+		if err := take(t, turn, now); err != nil {
 			return err
 		}
 		ok = true
@@ -77,13 +79,11 @@ func due(t *tx, a agent.Address, sender int64, now time.Time) (out []agent.Incom
 	return out, err
 }
 
-func take(t *tx, rows []agent.Incoming, turn int64) error {
-	for _, r := range rows {
-		if _, err := t.exec(`UPDATE inbox SET state = 'taken', turn = ? WHERE update_id = ?`, turn, r.Update); err != nil {
-			return err
-		}
-	}
-	return nil
+// take gives the rows that due gave, in the same transaction, to the turn.
+func take(t *tx, turn agent.Turn, now time.Time) error {
+	_, err := t.exec(`UPDATE inbox SET state = 'taken', turn = ? WHERE `+theirs, turn.Turn,
+		turn.Address.Channel, turn.Address.Chat, turn.Address.Thread, turn.Principal.ID, millis(now))
+	return err
 }
 
 func openTurn(t *tx, session int64, asked agent.Incoming, now time.Time) (agent.Turn, error) {
@@ -117,11 +117,15 @@ func scanTurn(rows *sql.Rows) (turn agent.Turn, err error) {
 	return turn, err
 }
 
+// The condition of the index turns_open is repeated where only one of its states
+// is meant: SQLite does not see that one implies the other, and would read through
+// all turns there ever were. So it would for ORDER BY t.id without the plus.
+
 // Recover counts an attempt for every open turn: the process that ran it died
 // without releasing it. It is called once, before the first Open.
 func (s *Store) Recover(ctx context.Context) error {
 	return s.do(ctx, "Recover", func(t *tx) error {
-		_, err := t.exec(`UPDATE turns SET attempts = attempts + 1 WHERE state = 'open'`)
+		_, err := t.exec(`UPDATE turns SET attempts = attempts + 1 WHERE state IN ('open', 'waiting') AND state = 'open'`)
 		return err
 	})
 }
@@ -129,7 +133,7 @@ func (s *Store) Recover(ctx context.Context) error {
 // Open gives the open turns, oldest first: those of a dead process, and those
 // that something else than Claim opened.
 func (s *Store) Open(ctx context.Context) (out []agent.Turn, err error) {
-	rows, err := s.read.query(ctx, selectTurns+`t.state = 'open' ORDER BY t.id`)
+	rows, err := s.read.query(ctx, selectTurns+`t.state IN ('open', 'waiting') AND t.state = 'open' ORDER BY +t.id`)
 	err = each(rows, err, func(r *sql.Rows) error {
 		turn, err := scanTurn(r)
 		out = append(out, turn)
@@ -152,12 +156,18 @@ func (s *Store) Release(ctx context.Context, turn int64) error {
 // alone. agent.ErrStopped: the turn is over.
 func (s *Store) Append(ctx context.Context, session, turn int64, m agent.Message) error {
 	return s.do(ctx, "Append", func(t *tx) error {
-		n, err := t.exec(`UPDATE turns SET attempts = 0 WHERE id = ? AND state = 'open'`, turn)
+		var attempts int
+		open, err := t.row(`SELECT attempts FROM turns WHERE id = ? AND state = 'open'`, []any{turn}, &attempts)
 		if err != nil {
 			return err
 		}
-		if n == 0 {
+		if !open {
 			return agent.ErrStopped
+		}
+		if attempts != 0 { // seldom: the common step writes one page less
+			if _, err := t.exec(`UPDATE turns SET attempts = 0 WHERE id = ?`, turn); err != nil {
+				return err
+			}
 		}
 		return appendMessage(t, session, turn, m, time.Now())
 	})
@@ -203,7 +213,7 @@ func (s *Store) Pull(ctx context.Context, turn agent.Turn, now time.Time, compos
 		if n == 0 {
 			return agent.ErrStopped
 		}
-		if err := take(t, rows, turn.Turn); err != nil {
+		if err := take(t, turn, now); err != nil {
 			return err
 		}
 		m := compose(rows)
@@ -303,9 +313,28 @@ func find(t *tx, query string, a agent.Address, by agent.Principal) (turn agent.
 // says so, answer(turn) becomes its answer, and the control row is handled, all
 // in one transaction. agent.ErrNoTurn, or agent.ErrNotYours when by is neither
 // its principal nor the owner.
+//
+// What the person wrote before the command and nobody began goes with it: with
+// the answer it is answered. If that is all there is, the turn returned has no id.
 func (s *Store) Stop(ctx context.Context, a agent.Address, by agent.Principal, update int64, answer func(agent.Turn) []agent.Post) (turn agent.Turn, err error) {
 	err = s.do(ctx, "Stop", func(t *tx) error {
-		if turn, err = find(t, runningAt, a, by); err != nil {
+		waiting, err := dropWaiting(t, a, by, update)
+		if err != nil {
+			return err
+		}
+		turn, err = find(t, runningAt, a, by)
+		if waiting != nil && (errors.Is(err, agent.ErrNoTurn) || errors.Is(err, agent.ErrNotYours)) {
+			turn = *waiting
+			posts := answer(turn)
+			for i := range posts {
+				posts[i].Key = fmt.Sprintf("ctl:%d:%d", update, i) // there is no turn to name it by
+			}
+			if err := handled(t, update); err != nil {
+				return err
+			}
+			return post(t, posts)
+		}
+		if err != nil {
 			return err
 		}
 		if err := closeCalls(t, turn.Turn); err != nil {
@@ -321,6 +350,20 @@ func (s *Store) Stop(ctx context.Context, a agent.Address, by agent.Principal, u
 		wake(s.inbox)
 	}
 	return turn, err
+}
+
+// dropWaiting takes what a person wrote before the command update out of the
+// queue. It gives a turn without an id that stands for it, nil when there was nothing.
+func dropWaiting(t *tx, a agent.Address, by agent.Principal, update int64) (*agent.Turn, error) {
+	const before = `state = 'queued' AND kind = 'message' AND channel = ? AND chat = ? AND thread = ? AND sender = ? AND update_id < ?`
+	args := []any{a.Channel, a.Chat, a.Thread, by.ID, update}
+	turn := agent.Turn{Scope: agent.Scope{Address: a, Principal: by}}
+	found, err := t.row(`SELECT lang, private, message_id FROM inbox WHERE `+before+` ORDER BY at DESC, update_id DESC LIMIT 1`, args, &turn.Lang, &turn.Private, &turn.Question)
+	if err != nil || !found {
+		return nil, err
+	}
+	_, err = t.exec(`UPDATE inbox SET state = 'done', note = 'stopped before it was begun' WHERE `+before, args...)
+	return &turn, err
 }
 
 // closeCalls gives every call of the turn that has no result one that says why.
