@@ -52,7 +52,7 @@ var commands = []struct {
 	run        func(context.Context, process) int
 }{
 	{"run", "answer on Telegram until told to stop (the default)", serve},
-	//{"demo", "try it in a browser, without Telegram", demo},
+	{"demo", "try it in a browser, without Telegram", demo},
 	{"pair", "print a new code that makes whoever sends it to the bot its owner", pair},
 	{"version", "print the version", printVersion},
 }
