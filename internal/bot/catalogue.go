@@ -126,18 +126,40 @@ func escape(s string) string {
 // explain gives a fault's sentence as CommonMark. It falls back to the sentence
 // for what nobody foresaw.
 func (c *catalogue) explain(lang string, f *agent.Fault) string {
-	key := "fault." + string(f.Code)
+	key, args := c.fault(lang, f)
+	return c.say(lang, key, args...)
+}
+
+// Explain gives the operator's sentence for a fault, in English, with its cause.
+func Explain(f *agent.Fault) string {
+	c, err := newCatalogue()
+	if err != nil || f.Code == agent.FaultBroke {
+		return f.Error()
+	}
+	key, args := c.fault(fallbackLanguage, f)
+	sentence := c.plain(fallbackLanguage, key, args...)
+	if f.Err != nil {
+		sentence += " (" + f.Err.Error() + ")"
+	}
+	return sentence
+}
+
+// fault gives the key of a fault's sentence and the values for it.
+func (c *catalogue) fault(lang string, f *agent.Fault) (key string, args []string) {
+	key = "fault." + string(f.Code)
 	if variant := faultVariant(f); variant != "" {
 		key += "." + variant
 	}
-	if c.sentence(fallbackLanguage, key) == key {
-		key = "broke"
+	if _, ok := c.languages[fallbackLanguage][key]; !ok {
+		return "broke", nil
 	}
-	args := make([]string, 0, 2*len(f.Args))
 	for name, value := range f.Args {
+		if d, err := time.ParseDuration(value); err == nil && name == "limit" {
+			value = c.age(lang, d)
+		}
 		args = append(args, name, value)
 	}
-	return c.say(lang, key, args...)
+	return key, args
 }
 
 // faultVariant picks the sentence that fits what is known about a fault.
@@ -153,27 +175,6 @@ func faultVariant(f *agent.Fault) string {
 		return "container"
 	}
 	return ""
-}
-
-// Explain gives the operator's sentence for a fault, in English, with its cause.
-func Explain(f *agent.Fault) string {
-	c, err := newCatalogue()
-	if err != nil || f.Code == agent.FaultBroke {
-		return f.Error()
-	}
-	args := make([]string, 0, 2*len(f.Args))
-	for name, value := range f.Args {
-		args = append(args, name, value)
-	}
-	key := "fault." + string(f.Code)
-	if variant := faultVariant(f); variant != "" {
-		key += "." + variant
-	}
-	sentence := c.plain(fallbackLanguage, key, args...)
-	if f.Err != nil {
-		sentence += " (" + f.Err.Error() + ")"
-	}
-	return sentence
 }
 
 // explain gives the person's sentence for a fault, as CommonMark.

@@ -238,6 +238,14 @@ func TestExplain(t *testing.T) {
 			t.Errorf("%q lacks %q", absent, want)
 		}
 	}
+	slow := &agent.Fault{Code: agent.FaultLoadTimeout, Args: map[string]string{"limit": "10m0s"}}
+	if got := c.explain("ru", slow); !strings.Contains(got, "за 10 мин.") {
+		t.Errorf("a limit is told as %q", got)
+	}
+	long := &agent.Fault{Code: agent.FaultTooLong, Args: map[string]string{"tokens": "9000", "limit": "4096"}}
+	if got := c.explain("en", long); !strings.Contains(got, "9000 tokens, and 4096 fit") {
+		t.Errorf("a limit of tokens is told as %q", got)
+	}
 	if got := c.explain("en", &agent.Fault{Code: "never heard of"}); got != c.say("en", "broke") {
 		t.Errorf("an unknown code is explained as %q", got)
 	}

@@ -99,6 +99,7 @@ type reply struct {
 	notice   string // shown over the chat when it was a button
 	handled  bool   // the row is handled already
 	unbutton bool   // the pressed message loses its buttons, its text stays
+	after    func() // called once the posts are stored
 }
 
 // handle answers one row; false: nothing more of this chat for now.
@@ -117,6 +118,9 @@ func (c *controls) handle(ctx context.Context, in agent.Incoming) bool {
 			sleep(ctx, time.Second)
 			return false
 		}
+	}
+	if out.after != nil {
+		out.after()
 	}
 	// What follows is a courtesy: the decision is on disk, and losing this changes
 	// nothing about it (C115).

@@ -87,6 +87,8 @@ type pulling struct {
 	Update  int64         `json:"update"` // the press of the button
 	Address agent.Address `json:"address"`
 	Lang    string        `json:"lang"`
+
+	started bool
 }
 
 // pull fetches a model for the owner, one at a time.
@@ -94,7 +96,7 @@ func (c *controls) pull(ctx context.Context, in agent.Incoming, model string) (r
 	if model == "" {
 		return c.old(in), nil
 	}
-	job := pulling{model, in.Update, in.Address, in.Lang}
+	job := pulling{Model: model, Update: in.Update, Address: in.Address, Lang: in.Lang}
 	stored, err := json.Marshal(job)
 	if err != nil {
 		return reply{}, err
@@ -107,13 +109,24 @@ func (c *controls) pull(ctx context.Context, in agent.Incoming, model string) (r
 			return reply{}, err
 		}
 		c.pulling = &job
-		c.background(func(ctx context.Context) { c.runPull(ctx, job) })
-	case c.pulling.Update != in.Update: // else a crash came between the start and the answer
+	case c.pulling.Update != in.Update: // else the answer could not be stored the first time
 		return reply{notice: c.say.plain(in.Lang, "pull.other", "model", c.pulling.Model)}, nil
 	}
 	out := c.answer(in, "pull.begin", "model", model)
-	out.unbutton = true
+	out.unbutton, out.after = true, c.startPull // after: its end must not be told before its beginning
 	return out, nil
+}
+
+// startPull begins the pull that was agreed on, once.
+func (c *controls) startPull() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pulling == nil || c.pulling.started {
+		return
+	}
+	c.pulling.started = true
+	job := *c.pulling
+	c.background(func(ctx context.Context) { c.runPull(ctx, job) })
 }
 
 // resumePull takes up the pull that a dead process left. It is called before any
@@ -132,7 +145,7 @@ func (c *controls) resumePull(ctx context.Context) {
 		return
 	}
 	c.pulling = &job
-	c.background(func(ctx context.Context) { c.runPull(ctx, job) })
+	c.startPull()
 }
 
 func (c *controls) runPull(ctx context.Context, job pulling) {
