@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -15,6 +16,7 @@ import (
 	_ "time/tzdata" // slim images have no zones
 
 	"agentd/internal/agent"
+	"agentd/internal/bot"
 	"agentd/internal/sqlite"
 )
 
@@ -134,9 +136,9 @@ func versionText() string {
 
 // pair stores a new pairing code for a running or later daemon and prints it.
 func pair(ctx context.Context, p process) int {
-	cfg, log, code := configure(p)
-	if code != exitOK {
-		return code
+	cfg, log, exit := configure(p)
+	if exit != exitOK {
+		return exit
 	}
 	store, err := sqlite.Open(ctx, cfg.database(), sqlite.Config{Log: log})
 	if err != nil {
@@ -149,11 +151,15 @@ func pair(ctx context.Context, p process) int {
 		fmt.Fprintln(p.stderr, "agentd:", err)
 		return exitFailure
 	}
-	secret, err := b.StartPairing(ctx)
-	if err != nil {
+	code, err := b.StartPairing(ctx)
+	switch {
+	case errors.Is(err, bot.ErrOwned):
+		fmt.Fprintln(p.stderr, "agentd: the bot has an owner already; they let others in by /users, or set TELEGRAM_ALLOWED_USERS")
+		return exitFailure
+	case err != nil:
 		fmt.Fprintln(p.stderr, "agentd:", err)
 		return exitFailure
 	}
-	fmt.Fprintf(p.stdout, "Send this to your bot in a private chat within 10 minutes: %s\n", secret)
+	fmt.Fprintf(p.stdout, "Send this to your bot in a private chat within 10 minutes to become its owner: %s\n", code)
 	return exitOK
 }

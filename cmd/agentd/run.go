@@ -110,6 +110,7 @@ func (d *daemon) run(ctx context.Context) error {
 	group.Go(func() error { return d.supervisor.Run(ctx) })
 	group.Go(func() error { d.tidy(ctx); return nil })
 	group.Go(func() error { d.greet(ctx); return nil })
+	group.Go(func() error { return d.offerPairing(ctx) })
 
 	sending, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -154,6 +155,20 @@ func (d *daemon) greet(ctx context.Context) {
 	default:
 		d.log.Warn("the model could not be loaded", "err", err)
 	}
+}
+
+// offerPairing logs a code that makes whoever sends it the owner, as long as
+// there is none.
+func (d *daemon) offerPairing(ctx context.Context) error {
+	code, err := d.bot.StartPairing(ctx)
+	switch {
+	case errors.Is(err, bot.ErrOwned) || ctx.Err() != nil:
+		return nil
+	case err != nil:
+		return fmt.Errorf("pairing: %w", err)
+	}
+	d.log.Warn("nobody owns this bot yet: send it this code in a private chat within 10 minutes to become its owner (agentd pair prints a new one)", "code", code)
+	return nil
 }
 
 // tidy deletes what is handled and old, and looks for damage in the database,

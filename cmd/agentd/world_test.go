@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"maps"
+	"net"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,6 +28,9 @@ type world struct {
 	dir   string
 	env   map[string]string
 	tools []agent.Tool
+	logs  []*buffer // of the daemons that were started
+
+	dialOllama func(context.Context, string, string) (net.Conn, error) // nil: the Ollama server's
 }
 
 func newWorld(t testing.TB, cfg ollamatest.Config) *world {
@@ -55,16 +60,26 @@ type running struct {
 func (w *world) start(d *death) *running {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &running{cancel: cancel, code: make(chan int, 1), log: &buffer{}}
-	p := process{dir: w.dir, stdout: r.log, stderr: r.log, dialTelegram: w.tg.Dial, dialOllama: w.llm.Dial, tools: w.tools}
-	for _, k := range slices.Sorted(maps.Keys(w.env)) {
-		p.environ = append(p.environ, k+"="+w.env[k])
-	}
+	w.logs = append(w.logs, r.log)
+	p := w.process(r.log)
 	if d != nil {
 		d.kill = cancel
 		p.wrapTelegram, p.probe = d.wrapTelegram, d.probe
 	}
 	go func() { r.code <- run(ctx, p) }()
 	return r
+}
+
+// process is what a subcommand gets of this world.
+func (w *world) process(out io.Writer) process {
+	p := process{dir: w.dir, stdout: out, stderr: out, dialTelegram: w.tg.Dial, dialOllama: w.dialOllama, tools: w.tools}
+	if p.dialOllama == nil {
+		p.dialOllama = w.llm.Dial
+	}
+	for _, k := range slices.Sorted(maps.Keys(w.env)) {
+		p.environ = append(p.environ, k+"="+w.env[k])
+	}
+	return p
 }
 
 // stop tells the daemon to stop, as SIGTERM does, and gives its exit code.
