@@ -151,7 +151,7 @@ func (d *daemon) greet(ctx context.Context) {
 	switch {
 	case err == nil || ctx.Err() != nil:
 	case errors.As(err, &f):
-		d.log.Warn(d.bot.Explain(f), "err", f.Err)
+		d.log.Warn(bot.Explain(f))
 	default:
 		d.log.Warn("the model could not be loaded", "err", err)
 	}

@@ -25,9 +25,6 @@ func (b *Bot) Remove(turn agent.Turn) []agent.Post {
 	}}
 }
 
-// Explain gives the sentence of a fault in English, for the operator.
-func (b *Bot) Explain(f *agent.Fault) string { return b.explain("en", f) }
-
 // Tell sends the sentence of a fault at once and past the outbox, for when the
 // outbox cannot be written. It may be lost.
 func (b *Bot) Tell(ctx context.Context, turn agent.Turn, f *agent.Fault) {

@@ -74,8 +74,9 @@ func (c *Channel) Greet(ctx context.Context, id int64, name string, at time.Time
 			[]any{millis(at.Add(-time.Hour)), c.name}, &recent, &cards); err != nil {
 			return err
 		}
-		line = at.Sub(moment(greeted)) >= greetEvery && recent < greetsAnHour
-		card = (!known || state == greetedOnly) && cards < openCards
+		again := known && greeted == millis(at) // the process died before it could say so
+		line = again || at.Sub(moment(greeted)) >= greetEvery && recent < greetsAnHour
+		card = again && state == agent.PersonAsked || (!known || state == greetedOnly) && cards < openCards
 		if line {
 			greeted = millis(at)
 		}

@@ -17,11 +17,10 @@ const titleRunes = 60
 // wordless is the title of a conversation that began without words, with a picture for one.
 const wordless = "…"
 
-// title is the first words of the message, for lists.
-func title(m agent.Message) string {
-	for _, p := range m.Parts {
-		// The supervisor's own stamp stands in brackets before the words.
-		if words := strings.Fields(p.Text); len(words) > 0 && !strings.HasPrefix(p.Text, "[") {
+// title is the first words of a turn's first message, for lists.
+func title(rows []agent.Incoming) string {
+	for _, p := range rows[0].Parts {
+		if words := strings.Fields(p.Text); len(words) > 0 {
 			r := []rune(strings.Join(words, " "))
 			if len(r) > titleRunes {
 				return string(r[:titleRunes-1]) + "…"

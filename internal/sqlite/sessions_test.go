@@ -60,10 +60,10 @@ func TestSessionTitles(t *testing.T) {
 		parts []agent.Part
 		want  string
 	}{
-		"words":            {[]agent.Part{{Text: "  hello \n there "}}, "hello there"},
-		"behind the stamp": {[]agent.Part{{Text: "[Monday]"}, {Text: "hello"}}, "hello"},
-		"long":             {[]agent.Part{{Text: strings.Repeat("я", 100)}}, strings.Repeat("я", 59) + "…"},
-		"a picture":        {[]agent.Part{{Image: &agent.Image{MIME: "image/png"}}}, "…"},
+		"words":     {[]agent.Part{{Text: "  hello \n there "}}, "hello there"},
+		"a link":    {[]agent.Part{{Text: " "}, {Text: "[here](https://example.org)"}}, "[here](https://example.org)"},
+		"long":      {[]agent.Part{{Text: strings.Repeat("я", 100)}}, strings.Repeat("я", 59) + "…"},
+		"a picture": {[]agent.Part{{Image: &agent.Image{MIME: "image/png"}}}, "…"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newStore(t)
@@ -71,7 +71,7 @@ func TestSessionTitles(t *testing.T) {
 			in.Parts = test.parts
 			accept1(t, c.Store, in)
 			turn, ok, err := c.Claim(t.Context(), t0, func(rows []agent.Incoming) agent.Message {
-				return agent.Message{Role: agent.User, Parts: rows[0].Parts}
+				return agent.Message{Role: agent.User, Parts: append([]agent.Part{{Text: "[Monday]"}}, rows[0].Parts...)}
 			})
 			if !ok || err != nil {
 				t.Fatal(ok, err)

@@ -47,7 +47,7 @@ func (s *Store) Claim(ctx context.Context, now time.Time, compose Compose) (turn
 			return err
 		}
 		message := compose(rows)
-		session, err := current(t, a, title(message), now)
+		session, err := current(t, a, title(rows), now)
 		if err != nil {
 			return err
 		}
