@@ -30,13 +30,13 @@ func pair(t *testing.T) (client, server net.Conn) {
 		t.Fatal(err)
 	}
 	server = <-accepted
-	t.Cleanup(func() { client.Close(); server.Close(); l.Close() })
+	t.Cleanup(func() { _, _, _ = client.Close(), server.Close(), l.Close() })
 	return client, server
 }
 
 func TestClosingOneEndEndsTheOther(t *testing.T) {
 	client, server := pair(t)
-	client.Close()
+	_ = client.Close()
 	if _, err := server.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("Read = %v, want EOF", err)
 	}
@@ -48,7 +48,9 @@ func TestClosingOneEndEndsTheOther(t *testing.T) {
 func TestDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, server := pair(t)
-		server.SetReadDeadline(time.Now().Add(time.Hour))
+		if err := server.SetReadDeadline(time.Now().Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
 		if _, err := server.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("Read = %v, want deadline exceeded", err)
 		}
@@ -57,8 +59,8 @@ func TestDeadline(t *testing.T) {
 
 func TestDialRefusedAfterClose(t *testing.T) {
 	l := Listen()
-	l.Close()
-	l.Close() // twice is fine
+	_ = l.Close()
+	_ = l.Close() // twice is fine
 	_, err := l.Dial(t.Context(), "tcp", "example.org:80")
 	if !errors.Is(err, syscall.ECONNREFUSED) || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("Dial = %v, want connection refused", err)
@@ -75,8 +77,8 @@ func TestCloseReleasesWaitingDialAndAccept(t *testing.T) {
 		go func() { _, err := a.Dial(context.Background(), "", ""); dialed <- err }()
 		go func() { _, err := b.Accept(); accepted <- err }()
 		synctest.Wait()
-		a.Close()
-		b.Close()
+		_ = a.Close()
+		_ = b.Close()
 		if err := <-dialed; !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Errorf("Dial = %v", err)
 		}
@@ -106,10 +108,10 @@ func TestHTTPInBubble(t *testing.T) {
 			case <-time.After(50 * time.Second):
 			case <-r.Context().Done():
 			}
-			w.Write(body)
+			_, _ = w.Write(body)
 		})}
-		go srv.Serve(l)
-		defer srv.Close()
+		go func() { _ = srv.Serve(l) }()
+		defer func() { _ = srv.Close() }()
 		tr := &http.Transport{DialContext: l.Dial}
 		defer tr.CloseIdleConnections()
 		start := time.Now()
@@ -118,7 +120,7 @@ func TestHTTPInBubble(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer resp.Body.Close()
+		defer func() { _ = resp.Body.Close() }()
 		got, err := io.ReadAll(resp.Body)
 		if err != nil || string(got) != big {
 			t.Fatalf("%d bytes, %v", len(got), err)

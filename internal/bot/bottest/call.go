@@ -47,7 +47,7 @@ func Accepted(c Call) bool { return c.Code == 200 }
 // Calls is the log of all calls that pass every filter, oldest first.
 func (s *Server) Calls(filters ...func(Call) bool) []Call {
 	s.mu.Lock()
-	all := slices.Clone(s.calls)
+	all := newest(s.calls, s.cfg.Keep)
 	s.mu.Unlock()
 	return slices.DeleteFunc(all, func(c Call) bool {
 		return slices.ContainsFunc(filters, func(f func(Call) bool) bool { return !f(c) })
@@ -232,10 +232,7 @@ func (s *Server) log(c Call) *Call {
 	defer s.mu.Unlock()
 	s.callSeq++
 	c.Seq = s.callSeq
-	s.calls = append(s.calls, c)
-	if n := len(s.calls); s.cfg.Keep > 0 && n > s.cfg.Keep {
-		s.calls = slices.Delete(s.calls, 0, n-s.cfg.Keep)
-	}
+	s.calls = trimmed(append(s.calls, c), s.cfg.Keep)
 	s.notify()
 	return &c
 }

@@ -47,11 +47,11 @@ type Button struct {
 // Draft is a text shown while it is written (sendMessageDraft); Telegram
 // drops it after 30 s or when a message follows.
 type Draft struct {
-	ID       int64
-	Thread   int
-	Text     string
-	Entities []Entity
-	At       time.Time
+	ID       int64     `json:"id"`
+	Thread   int       `json:"thread"`
+	Text     string    `json:"text"`
+	Entities []Entity  `json:"entities"`
+	At       time.Time `json:"-"`
 }
 
 // Event is one thing that happened in a chat.
@@ -127,10 +127,24 @@ func (c *chat) remove(i, keep int) {
 }
 
 func (c *chat) record(e Event, keep int) {
-	c.history = append(c.history, e)
-	if n := len(c.history); keep > 0 && n > keep {
-		c.history = slices.Delete(c.history, 0, n-keep)
+	c.history = trimmed(append(c.history, e), keep)
+}
+
+// trimmed drops the oldest of a log once it is twice too long, so that
+// dropping costs little.
+func trimmed[T any](log []T, keep int) []T {
+	if keep > 0 && len(log) >= 2*keep {
+		return slices.Delete(log, 0, len(log)-keep)
 	}
+	return log
+}
+
+// newest is a copy of what is kept of a log.
+func newest[T any](log []T, keep int) []T {
+	if keep > 0 {
+		log = log[max(0, len(log)-keep):]
+	}
+	return slices.Clone(log)
 }
 
 // Chat is a view on one chat. Its methods read the state of the moment.
@@ -185,7 +199,7 @@ func (v Chat) Last() (m Message, ok bool) {
 
 // History is everything that happened, each message in every state it had.
 func (v Chat) History() (out []Event) {
-	v.read(func(c *chat) { out = slices.Clone(c.history) })
+	v.read(func(c *chat) { out = newest(c.history, v.s.cfg.Keep) })
 	return out
 }
 

@@ -38,6 +38,13 @@
 // virtual clock run: a long poll of 50 s then takes no time. Make and close
 // the server inside the bubble.
 //
+// # A page for people
+//
+// [Server.Page] is a web page that looks and behaves like a chat with the bot:
+// live previews, formatted text, buttons, reactions, the command menu.
+// [Page.Start] serves it on a loopback address under a random key; requests of
+// other sites, and names that were rebound to this machine, get nothing.
+//
 // # Where it is stricter than Telegram
 //
 // Unknown parameters are violations (Telegram ignores them), and explicit

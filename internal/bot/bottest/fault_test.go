@@ -55,7 +55,7 @@ func TestFaultHTML(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }()
 	body, _ := io.ReadAll(resp.Body)
 	if resp.StatusCode != 502 || resp.Header.Get("Content-Type") != "text/html" || string(body) != "<html>Bad Gateway</html>" {
 		t.Errorf("%d %v %s", resp.StatusCode, resp.Header, body)
@@ -188,7 +188,7 @@ func TestCutRequest(t *testing.T) {
 	if _, err := io.WriteString(conn, "POST /bot"+b.Token()+"/sendMessage HTTP/1.1\r\nHost: api\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 99\r\n\r\n"+body); err != nil {
 		t.Fatal(err)
 	}
-	conn.Close()
+	_ = conn.Close()
 	b.must("getMe", obj{})
 	b.Close()
 	if len(b.Calls(Method("sendMessage"))) != 0 || len(b.mira.Chat().FromBot()) != 0 {

@@ -88,7 +88,7 @@ func (b *bench) post(ctx context.Context, method, contentType string, body io.Re
 	if err != nil {
 		return reply{}, err
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }()
 	r := reply{Status: resp.StatusCode}
 	return r, json.NewDecoder(resp.Body).Decode(&r)
 }

@@ -13,7 +13,7 @@ func (b *bench) download(url string) string {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }()
 	data, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != 200 {
 		b.t.Fatalf("%d %v", resp.StatusCode, err)
@@ -68,7 +68,7 @@ func TestUploadLimit(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, _ := io.ReadAll(resp.Body)
-		resp.Body.Close()
+		_ = resp.Body.Close()
 		if resp.StatusCode != 413 || string(got) != page413 || resp.Header.Get("Content-Type") != "text/html" {
 			t.Errorf("%d %s", resp.StatusCode, got)
 		}

@@ -130,7 +130,7 @@ func TestWrongToken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		resp.Body.Close()
+		_ = resp.Body.Close()
 		if resp.StatusCode != 401 {
 			t.Errorf("%s: %d", path, resp.StatusCode)
 		}

@@ -175,8 +175,8 @@ func TestWebhook(t *testing.T) {
 		transport := &http.Transport{DialContext: ln.Dial}
 		hook := &hookServer{got: make(chan delivery, 10), fail: make(chan int, 1)}
 		srv := &http.Server{Handler: hook}
-		go srv.Serve(ln)
-		t.Cleanup(func() { transport.CloseIdleConnections(); srv.Close() })
+		go func() { _ = srv.Serve(ln) }()
+		t.Cleanup(func() { transport.CloseIdleConnections(); _ = srv.Close() })
 		testWebhook(t, newBench(t, Config{WebhookClient: &http.Client{Transport: transport}}), hook)
 	})
 }
