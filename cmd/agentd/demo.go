@@ -36,26 +36,22 @@ func demo(ctx context.Context, p process) int {
 		return exitFailure
 	}
 	defer tg.Close()
-	api, err := tg.Start()
-	if err != nil {
-		fmt.Fprintln(p.stderr, "agentd demo:", err)
-		return exitFailure
-	}
 	page, err := tg.Page(tg.User(demoUser, "You", language(p.environ))).Start("127.0.0.1:0")
 	if err != nil {
 		fmt.Fprintln(p.stderr, "agentd demo:", err)
 		return exitFailure
 	}
-	host, model, close := demoModel(ctx, p)
-	defer close()
-	fmt.Fprintf(p.stdout, "%s\n\nOpen this page in a browser on this machine and write to the bot:\n\n    %s\n\nCtrl-C ends the demo; nothing is kept.\n", model, page)
+	about, stop := demoModel(ctx, &p)
+	defer stop()
+	fmt.Fprintf(p.stdout, "%s\n\nOpen this page in a browser on this machine and write to the bot:\n\n    %s\n\nCtrl-C ends the demo; nothing is kept.\n", about, page)
 
 	p.environ = slices.DeleteFunc(slices.Clone(p.environ), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
 		return strings.HasPrefix(name, "TELEGRAM_") || demoSets[name]
 	})
-	p.environ = append(p.environ, "TELEGRAM_BOT_TOKEN="+tg.Token(), "TELEGRAM_API_URL="+api, fmt.Sprint("TELEGRAM_ALLOWED_USERS=", demoUser),
-		"DATA_DIR="+dir, "OLLAMA_HOST="+host, "LOG_LEVEL=warn", "SHUTDOWN_GRACE=1s")
+	p.environ = append(p.environ, "TELEGRAM_BOT_TOKEN="+tg.Token(), "TELEGRAM_API_URL=http://demo.invalid", fmt.Sprint("TELEGRAM_ALLOWED_USERS=", demoUser),
+		"DATA_DIR="+dir, "LOG_LEVEL=warn", "SHUTDOWN_GRACE=1s")
+	p.dialTelegram = tg.Dial // in memory: the page is all that can be reached
 	p.dir = dir // a .env of the real daemon is not the demo's
 	return serve(ctx, p)
 }
@@ -63,31 +59,30 @@ func demo(ctx context.Context, p process) int {
 // demoSets are the variables that the demo decides.
 var demoSets = map[string]bool{
 	"DATA_DIR": true, "WORKSPACE_DIR": true, "AGENTS_DIR": true, "AGENT_PROMPT_FILE": true, "STATE_DIRECTORY": true,
-	"CREDENTIALS_DIRECTORY": true, "OLLAMA_HOST": true, "HTTP_ADDR": true, "LOG_LEVEL": true, "SHUTDOWN_GRACE": true,
+	"CREDENTIALS_DIRECTORY": true, "HTTP_ADDR": true, "LOG_LEVEL": true, "SHUTDOWN_GRACE": true,
 }
 
-// demoModel gives the address of a model server, and a sentence about it: the
-// Ollama of OLLAMA_HOST if it answers and can chat, else a scripted stand-in.
-func demoModel(ctx context.Context, p process) (host, about string, stop func()) {
-	host = environ(p.environ, "OLLAMA_HOST")
+// demoModel decides who thinks and gives a sentence about it: the Ollama of
+// OLLAMA_HOST if it answers and can chat, else a scripted stand-in, in memory.
+func demoModel(ctx context.Context, p *process) (about string, stop func()) {
+	client, err := ollama.New(ollama.Config{Host: environ(p.environ, "OLLAMA_HOST"), Model: environ(p.environ, "AGENT_MODEL"), Dial: p.dialOllama})
 	why := "the address in OLLAMA_HOST cannot be read"
-	if client, err := ollama.New(ollama.Config{Host: host, Model: environ(p.environ, "AGENT_MODEL"), Dial: p.dialOllama}); err == nil {
+	if err == nil {
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 		defer cancel()
 		all, err := client.Installed(ctx)
 		if slices.ContainsFunc(all, func(m ollama.Model) bool { return m.Chat }) {
-			return host, "The demo thinks with the Ollama at " + client.Address() + ".", func() {}
+			return "The demo thinks with the Ollama at " + client.Address() + ".", client.Close
 		}
+		client.Close()
 		if why = "the Ollama at " + client.Address() + " has no chat model"; err != nil {
 			why = "no Ollama answers at " + client.Address()
 		}
 	}
 	llm := ollamatest.New(ollamatest.Demo())
-	url, err := llm.Start()
-	if err != nil {
-		return host, "There is no model: " + why + ", and the stand-in could not start: " + err.Error(), func() {}
-	}
-	return url, "There is no model (" + why + "): a scripted stand-in answers. It can show a tool call, a long answer and a helper.", func() { llm.Close() }
+	p.dialOllama = llm.Dial
+	p.environ = append(slices.Clone(p.environ), "OLLAMA_HOST=demo.invalid", "AGENT_MODEL=")
+	return "There is no model (" + why + "): a scripted stand-in answers. It can show a tool call, a long answer and a helper.", func() { llm.Close() }
 }
 
 func environ(list []string, name string) (value string) {
