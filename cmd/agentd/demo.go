@@ -52,7 +52,7 @@ func demo(ctx context.Context, p process) int {
 	p.environ = append(p.environ, "TELEGRAM_BOT_TOKEN="+tg.Token(), "TELEGRAM_API_URL=http://demo.invalid", fmt.Sprint("TELEGRAM_ALLOWED_USERS=", demoUser),
 		"DATA_DIR="+dir, "LOG_LEVEL=warn", "SHUTDOWN_GRACE=1s")
 	p.dialTelegram = tg.Dial // in memory: the page is all that can be reached
-	p.dir = dir // a .env of the real daemon is not the demo's
+	p.dir = dir              // a .env of the real daemon is not the demo's
 	return serve(ctx, p)
 }
 
