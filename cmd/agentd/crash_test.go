@@ -103,9 +103,8 @@ func (d *death) wrapTelegram(next http.RoundTripper) http.RoundTripper {
 		resp, err := next.RoundTrip(r)
 		if err == nil && last {
 			_, _ = io.Copy(io.Discard, resp.Body) // Telegram has answered in full
-			resp.Body.Close()
 			d.finish()
-			return nil, errDead
+			return nil, errors.Join(errDead, resp.Body.Close())
 		}
 		return resp, err
 	})

@@ -26,24 +26,28 @@ const demoToken = "7000000001:demo-token-that-opens-nothing-at-all"
 func demo(ctx context.Context, p process) int {
 	dir, err := os.MkdirTemp("", "agentd-demo-")
 	if err != nil {
-		fmt.Fprintln(p.stderr, "agentd demo:", err)
-		return exitFailure
+		return p.fail(err)
 	}
-	defer os.RemoveAll(dir)
+	code := demoIn(ctx, p, dir)
+	if err := os.RemoveAll(dir); err != nil {
+		return p.fail(err)
+	}
+	return code
+}
+
+func demoIn(ctx context.Context, p process, dir string) int {
 	tg, err := bottest.New(bottest.Config{Token: demoToken, Username: "agentd_demo_bot", Name: "agentd", Keep: 1000})
 	if err != nil {
-		fmt.Fprintln(p.stderr, "agentd demo:", err)
-		return exitFailure
+		return p.fail(err)
 	}
 	defer tg.Close()
 	page, err := tg.Page(tg.User(demoUser, "You", language(p.environ))).Start("127.0.0.1:0")
 	if err != nil {
-		fmt.Fprintln(p.stderr, "agentd demo:", err)
-		return exitFailure
+		return p.fail(err)
 	}
 	about, stop := demoModel(ctx, &p)
 	defer stop()
-	fmt.Fprintf(p.stdout, "%s\n\nOpen this page in a browser on this machine and write to the bot:\n\n    %s\n\nCtrl-C ends the demo; nothing is kept.\n", about, page)
+	p.say("%s\n\nOpen this page in a browser on this machine and write to the bot:\n\n    %s\n\nCtrl-C ends the demo; nothing is kept.", about, page)
 
 	p.environ = slices.DeleteFunc(slices.Clone(p.environ), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
@@ -82,7 +86,7 @@ func demoModel(ctx context.Context, p *process) (about string, stop func()) {
 	llm := ollamatest.New(ollamatest.Demo())
 	p.dialOllama = llm.Dial
 	p.environ = append(slices.Clone(p.environ), "OLLAMA_HOST=demo.invalid", "AGENT_MODEL=")
-	return "There is no model (" + why + "): a scripted stand-in answers. It can show a tool call, a long answer and a helper.", func() { llm.Close() }
+	return "There is no model (" + why + "): a scripted stand-in answers. It can show a tool call, a long answer and a helper.", func() { _ = llm.Close() }
 }
 
 func environ(list []string, name string) (value string) {

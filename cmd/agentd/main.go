@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -16,8 +15,6 @@ import (
 	_ "time/tzdata" // slim images have no zones
 
 	"agentd/internal/agent"
-	"agentd/internal/bot"
-	"agentd/internal/sqlite"
 )
 
 // Exit codes. Supervisors restart after exitFailure; exitConfig needs a person.
@@ -48,6 +45,19 @@ type process struct {
 	probe        func(verb string, committed bool) error
 }
 
+// say and complain write a line to the person at the terminal; when that fails,
+// there is nobody to tell.
+func (p process) say(format string, args ...any) { _, _ = fmt.Fprintf(p.stdout, format+"\n", args...) }
+func (p process) complain(format string, args ...any) {
+	_, _ = fmt.Fprintf(p.stderr, format+"\n", args...)
+}
+
+// fail complains and gives the exit code.
+func (p process) fail(err error) int {
+	p.complain("agentd: %v", err)
+	return exitFailure
+}
+
 // commands are the subcommands; without one, run is meant.
 var commands = []struct {
 	name, text string
@@ -71,8 +81,7 @@ func main() {
 	}()
 	dir, err := os.Getwd()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "agentd: the working directory is gone; start me from one that exists:", err)
-		os.Exit(exitFailure)
+		os.Exit(process{stderr: os.Stderr}.fail(fmt.Errorf("the working directory is gone; start me from one that exists: %w", err)))
 	}
 	os.Exit(run(ctx, process{args: os.Args[1:], environ: os.Environ(), dir: dir, stdout: os.Stdout, stderr: os.Stderr}))
 }
@@ -85,7 +94,7 @@ func run(ctx context.Context, p process) int {
 	}
 	switch name {
 	case "help", "-h", "-help", "--help":
-		printHelp(p.stdout)
+		printHelp(p)
 		return exitOK
 	case "-version", "--version":
 		name = "version"
@@ -95,32 +104,32 @@ func run(ctx context.Context, p process) int {
 			continue
 		}
 		if len(p.args) > 0 {
-			fmt.Fprintf(p.stderr, "agentd %s takes no arguments, but got %q; settings are environment variables: agentd help lists them\n", name, p.args)
+			p.complain("agentd %s takes no arguments, but got %q; settings are environment variables: agentd help lists them", name, p.args)
 			return exitConfig
 		}
 		return c.run(ctx, p)
 	}
-	fmt.Fprintf(p.stderr, "agentd has no command %q; agentd help lists them\n", name)
+	p.complain("agentd has no command %q; agentd help lists them", name)
 	return exitConfig
 }
 
-func printHelp(w io.Writer) {
-	fmt.Fprintln(w, "agentd is a self-hosted AI agent that people talk to on Telegram.\n\nUsage: agentd [command]")
+func printHelp(p process) {
+	p.say("agentd is a self-hosted AI agent that people talk to on Telegram.\n\nUsage: agentd [command]")
 	for _, c := range commands {
-		fmt.Fprintf(w, "  %-9s %s\n", c.name, c.text)
+		p.say("  %-9s %s", c.name, c.text)
 	}
-	fmt.Fprintf(w, "  %-9s %s\n\nSettings are environment variables, or lines of .env in the working directory:\n", "help", "print this")
+	p.say("  %-9s %s\n\nSettings are environment variables, or lines of .env in the working directory:", "help", "print this")
 	for _, v := range variables() {
-		fmt.Fprintf(w, "  %-24s %s", v.Name, v.Text)
+		line := fmt.Sprintf("  %-24s %s", v.Name, v.Text)
 		if v.Default != "" {
-			fmt.Fprintf(w, " (default: %s)", v.Default)
+			line += " (default: " + v.Default + ")"
 		}
-		fmt.Fprintln(w)
+		p.say("%s", line)
 	}
 }
 
 func printVersion(_ context.Context, p process) int {
-	fmt.Fprintln(p.stdout, "agentd", versionText())
+	p.say("agentd %s", versionText())
 	return exitOK
 }
 
@@ -132,34 +141,4 @@ func versionText() string {
 		return info.Main.Version
 	}
 	return "unknown"
-}
-
-// pair stores a new pairing code for a running or later daemon and prints it.
-func pair(ctx context.Context, p process) int {
-	cfg, log, exit := configure(p)
-	if exit != exitOK {
-		return exit
-	}
-	store, err := sqlite.Open(ctx, cfg.database(), sqlite.Config{Log: log})
-	if err != nil {
-		fmt.Fprintln(p.stderr, "agentd:", err)
-		return exitFailure
-	}
-	defer store.Close()
-	b, err := newBot(cfg, store, nil, log, p)
-	if err != nil {
-		fmt.Fprintln(p.stderr, "agentd:", err)
-		return exitFailure
-	}
-	code, err := b.StartPairing(ctx)
-	switch {
-	case errors.Is(err, bot.ErrOwned):
-		fmt.Fprintln(p.stderr, "agentd: the bot has an owner already; they let others in by /users, or set TELEGRAM_ALLOWED_USERS")
-		return exitFailure
-	case err != nil:
-		fmt.Fprintln(p.stderr, "agentd:", err)
-		return exitFailure
-	}
-	fmt.Fprintf(p.stdout, "Send this to your bot in a private chat within 10 minutes to become its owner: %s\n", code)
-	return exitOK
 }

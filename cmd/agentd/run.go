@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"strings"
 	"time"
@@ -24,7 +23,7 @@ import (
 func configure(p process) (config, *slog.Logger, int) {
 	cfg, warnings, err := loadConfig(p.environ, p.dir)
 	if err != nil {
-		fmt.Fprintln(p.stderr, err)
+		p.complain("%v", err)
 		return cfg, nil, exitConfig
 	}
 	log := newLogger(p.stderr, cfg)
@@ -66,31 +65,32 @@ func serve(ctx context.Context, p process) int {
 	if code != exitOK {
 		return code
 	}
+	switch err := runDaemon(ctx, cfg, log, p); {
+	case errors.Is(err, bot.ErrUnauthorized):
+		p.complain("TELEGRAM_BOT_TOKEN: Telegram refuses this token; ask @BotFather for the current one (/token) and set it")
+		return exitConfig
+	case err != nil:
+		return p.fail(err)
+	}
+	return exitOK
+}
+
+// runDaemon holds what the daemon needs while it lives: the lock, the folders, the store.
+func runDaemon(ctx context.Context, cfg config, log *slog.Logger, p process) (err error) {
 	release, err := sqlite.Lock(cfg.DataDir)
 	if err != nil {
-		fmt.Fprintln(p.stderr, "agentd:", err)
-		return exitFailure
+		return err
 	}
-	defer release()
+	defer func() { err = errors.Join(err, release()) }()
 	if err := os.MkdirAll(cfg.WorkspaceDir, 0o700); err != nil {
-		fmt.Fprintln(p.stderr, "agentd: WORKSPACE_DIR:", err)
-		return exitFailure
+		return fmt.Errorf("WORKSPACE_DIR: %w", err)
 	}
 	d, err := wire(ctx, cfg, log, p)
 	if err != nil {
-		fmt.Fprintln(p.stderr, "agentd:", err)
-		return exitFailure
+		return err
 	}
-	defer d.store.Close()
-	switch err := d.run(ctx); {
-	case errors.Is(err, bot.ErrUnauthorized):
-		fmt.Fprintln(p.stderr, "TELEGRAM_BOT_TOKEN: Telegram refuses this token; ask @BotFather for the current one (/token) and set it")
-		return exitConfig
-	case err != nil:
-		fmt.Fprintln(p.stderr, "agentd:", err)
-		return exitFailure
-	}
-	return exitOK
+	defer func() { err = errors.Join(err, d.store.Close()) }()
+	return d.run(ctx)
 }
 
 // run lives until ctx ends or a part fails for good. What receives and thinks
@@ -187,28 +187,4 @@ func (d *daemon) tidy(ctx context.Context) {
 			d.log.Error("the database is damaged; stop agentd and restore a backup", "path", d.cfg.database(), "err", err)
 		}
 	}
-}
-
-// serveHTTP answers /healthz (the process lives) and /readyz (it can answer).
-func (d *daemon) serveHTTP(ctx context.Context, l net.Listener) error {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-		if trouble := d.bot.Trouble(); trouble != "" {
-			http.Error(w, trouble, http.StatusServiceUnavailable)
-			return
-		}
-		if _, err := d.models.Version(r.Context()); err != nil {
-			http.Error(w, "the model server does not answer", http.StatusServiceUnavailable)
-			return
-		}
-		fmt.Fprintln(w, "ok")
-	})
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
-	stop := context.AfterFunc(ctx, func() { server.Close() })
-	defer stop()
-	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
 }

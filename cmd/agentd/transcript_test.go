@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -125,9 +126,8 @@ func noting(path string) *agenttest.Tool {
 		if err != nil {
 			return agent.Result{}, err
 		}
-		defer f.Close()
 		_, err = fmt.Fprintf(f, "%s\n", c.Args)
-		return agent.Result{Text: "noted"}, err
+		return agent.Result{Text: "noted"}, errors.Join(err, f.Close())
 	}}
 }
 

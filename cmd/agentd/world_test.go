@@ -40,7 +40,12 @@ func newWorld(t testing.TB, cfg ollamatest.Config) *world {
 		t.Fatal(err)
 	}
 	w := &world{tg: tg, llm: ollamatest.New(cfg), dir: t.TempDir()}
-	t.Cleanup(func() { w.llm.Close(); tg.Close() })
+	t.Cleanup(func() {
+		tg.Close()
+		if err := w.llm.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	w.env = map[string]string{
 		"TELEGRAM_BOT_TOKEN": tg.Token(), "TELEGRAM_API_URL": "http://telegram.test", "OLLAMA_HOST": "ollama.test",
 		"TELEGRAM_ALLOWED_USERS": fmt.Sprint(ann), "DATA_DIR": filepath.Join(w.dir, "data"), "LOG_LEVEL": "debug", "SHUTDOWN_GRACE": "5s",

@@ -21,7 +21,7 @@ func Lock(dir string) (release func() error, err error) {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		f.Close()
+		_ = f.Close() // nothing was written
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, fmt.Errorf("another agentd already uses %s: stop it, or give this one its own DATA_DIR", dir)
 		}

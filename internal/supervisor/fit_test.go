@@ -23,8 +23,8 @@ type windowed struct {
 
 func (w windowed) Window(context.Context, string) (int, error) { return w.tokens, nil }
 
-// silent is a channel that shows nothing and keeps what is answered.
-type silent struct{ posts chan []agent.Post }
+// silent is a channel that shows nothing and is a Progress too.
+type silent struct{}
 
 func (s silent) Follow(context.Context, agent.Turn) Progress    { return s }
 func (s silent) Remove(agent.Turn) []agent.Post                 { return nil }
@@ -47,7 +47,11 @@ func newStore(t *testing.T) *sqlite.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { s.Close() })
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	return s
 }
 
