@@ -1,9 +1,6 @@
 package sqlite
 
 import (
-	"context"
-	"encoding/json"
-	"fmt"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -12,89 +9,102 @@ import (
 	"agentd/internal/agent"
 )
 
-// measure reports the processor time of the loop beside the time it took: the
-// budget of a message is one of processor time.
+// cpu gives the processor time that the process has used. The budget of a message
+// is one of processor time: the rest of its time it waits for the disk.
+func cpu(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// measure reports the processor time beside the time that an operation took.
 func measure(b *testing.B, op func(i int)) {
 	b.ReportAllocs()
-	cpu := func() int64 {
-		var u syscall.Rusage
-		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-			b.Fatal(err)
-		}
-		return u.Utime.Nano() + u.Stime.Nano()
-	}
-	before, n := cpu(), 0
+	before, n := cpu(b), 0
 	for b.Loop() {
 		op(n)
 		n++
 	}
-	b.ReportMetric(float64(cpu()-before)/float64(n)/1e3, "cpu-µs/op")
+	b.ReportMetric(float64((cpu(b)-before).Nanoseconds())/float64(n)/1e3, "cpu-µs/op")
 }
 
 func BenchmarkOpen(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "agentd.db")
-	openAt(b, path).Close()
+	check(b, openAt(b, path).Close())
 	measure(b, func(int) {
-		s, err := Open(context.Background(), path, Config{})
-		if err != nil {
-			b.Fatal(err)
-		}
-		s.Close()
+		s := must(Open(b.Context(), path, Config{}))(b)
+		check(b, s.Close())
 	})
 }
 
-func BenchmarkAccept(b *testing.B) {
-	s := openAt(b, filepath.Join(b.TempDir(), "agentd.db"))
-	measure(b, func(i int) { accept1(b, s, text(int64(i+1), int64(i%100), "hello")) })
-}
-
-// BenchmarkMessage takes one message the whole way: Accept, Claim, History, Append, Finish,
-// Next, Settle, and the reads between them.
+// BenchmarkMessage takes one message the whole way, in 100 chats, and reports the
+// processor time of each verb.
 func BenchmarkMessage(b *testing.B) {
-	ctx := b.Context()
-	s := openAt(b, filepath.Join(b.TempDir(), "agentd.db"))
-	c := s.Channel("telegram")
-	var spent [6]time.Duration
-	names := [6]string{"accept", "claim", "history", "append", "finish", "send"}
-	n := 0
+	c := newStore(b)
+	spent := map[string]time.Duration{}
+	ops := 0
 	measure(b, func(i int) {
-		n++
-		at := time.Now()
-		lap := func(k int) { now := time.Now(); spent[k] += now.Sub(at); at = now }
+		ops++
+		last := cpu(b)
+		lap := func(verb string) {
+			now := cpu(b)
+			spent[verb] += now - last
+			last = now
+		}
 		chat := int64(i%100) + 1
-		accept1(b, s, text(int64(i+1), chat, "hello"))
-		lap(0)
-		turn, ok, err := s.Claim(ctx, t0, compose)
-		if err != nil || !ok {
-			b.Fatal(ok, err)
-		}
-		lap(1)
-		if _, err := s.History(ctx, turn.Session, max(0, int64(i/100)*3-20)); err != nil {
+		accept1(b, c.Store, text(int64(i+1), chat, "hello"))
+		lap("accept")
+		turn := claim(b, c.Store)
+		lap("claim")
+		must(c.History(b.Context(), turn.Session, max(0, int64(i/100)*3-20)))(b) // 21 entries at most
+		lap("history")
+		step(b, c.Store, turn, agent.TextMessage(agent.Assistant, "step"))
+		lap("append")
+		end(b, c.Store, turn, "answer")
+		lap("finish")
+		if _, _, err := c.Lanes(b.Context(), t0); err != nil {
 			b.Fatal(err)
 		}
-		lap(2)
-		if err := s.Append(ctx, turn.Session, turn.Turn, agent.TextMessage(agent.Assistant, "step")); err != nil {
-			b.Fatal(err)
-		}
-		lap(3)
-		m := agent.TextMessage(agent.Assistant, "answer")
-		if err := s.Finish(ctx, turn, agent.Ending{State: agent.TurnDone, Message: &m, Posts: []agent.Post{{Key: fmt.Sprint("turn:", turn.Turn), Address: turn.Address, Turn: turn.Turn, Parts: []agent.Payload{{Body: json.RawMessage(`{"text":"answer"}`)}}}}}); err != nil {
-			b.Fatal(err)
-		}
-		lap(4)
-		if _, _, err := c.Lanes(ctx, time.Now()); err != nil {
-			b.Fatal(err)
-		}
-		send, ok, err := c.Next(ctx, chat, time.Now())
-		if err != nil || !ok {
-			b.Fatal(ok, err)
-		}
-		if err := s.Settle(ctx, send, agent.Outcome{Fate: agent.Sent, Message: int64(i)}); err != nil {
-			b.Fatal(err)
-		}
-		lap(5)
+		send, _ := next(b, c, chat)
+		lap("next")
+		settled(b, c.Store, send, agent.Sent)
+		lap("settle")
 	})
-	for k, d := range spent {
-		b.ReportMetric(float64(d.Microseconds())/float64(n), names[k]+"-µs")
+	for verb, d := range spent {
+		b.ReportMetric(float64(d.Nanoseconds())/float64(ops)/1e3, verb+"-cpu-µs/op")
 	}
+}
+
+// BenchmarkClaimNothing looks for a turn behind 5,000 messages of 20 busy chats.
+func BenchmarkClaimNothing(b *testing.B) {
+	c := newStore(b)
+	update := int64(0)
+	for chat := range int64(20) {
+		update++
+		ask(b, c.Store, text(update, chat, "first"))
+	}
+	var in []agent.Incoming
+	for range 250 {
+		for chat := range int64(20) {
+			update++
+			in = append(in, text(update, chat, "more"))
+		}
+	}
+	accept1(b, c.Store, in...)
+	measure(b, func(int) { nothingToClaim(b, c.Store) })
+}
+
+// BenchmarkAcceptFlood is one sender's 1,000 messages, which wait: each must not
+// cost more than the one before.
+func BenchmarkAcceptFlood(b *testing.B) {
+	c := newStore(b)
+	measure(b, func(i int) {
+		in := make([]agent.Incoming, 1000)
+		for n := range in {
+			in[n] = text(int64(i*len(in)+n), 7, "more")
+		}
+		accept1(b, c.Store, in...)
+	})
 }

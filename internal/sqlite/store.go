@@ -45,10 +45,8 @@ type Store struct {
 	inbox, control, outbox chan struct{}
 }
 
-const (
-	readers    = 4           // connections that read side by side
-	readerIdle = time.Minute // until one that is not used gives its memory back
-)
+// readers is how many connections read side by side.
+const readers = 2
 
 // Open opens the database file, creating it if it is absent, and applies the
 // migrations it lacks. It refuses a schema that is newer than the program, and
@@ -67,6 +65,9 @@ func Open(ctx context.Context, path string, cfg Config) (*Store, error) {
 	if s.probe == nil {
 		s.probe = func(string, bool) error { return nil }
 	}
+	// As SQLite does on every distribution's Linux: a commit need not wait for the
+	// file's timestamps. Where there is no such call the driver stays with fsync.
+	_, _ = driver.Fdatasync(true)
 	db, err := sql.Open("sqlite", dsn(path))
 	if err != nil {
 		return nil, describe(path, err)
@@ -83,7 +84,6 @@ func Open(ctx context.Context, path string, cfg Config) (*Store, error) {
 	}
 	db.SetMaxOpenConns(readers)
 	db.SetMaxIdleConns(readers)
-	db.SetConnMaxIdleTime(readerIdle)
 	s.read = &reader{db: db}
 	return s, nil
 }
@@ -94,19 +94,24 @@ func (s *Store) Close() error {
 }
 
 // create makes the file before SQLite does, so that others cannot read it: it
-// holds private conversations.
+// holds private conversations. A file that is there is not even opened: closing it
+// would give up the locks that this process has on it (fcntl(2)).
 func create(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("data directory: %w", err)
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
+	db, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+		if err != nil {
+			return fmt.Errorf("database: %w", err)
+		}
+		return f.Close()
+	case err != nil:
 		return fmt.Errorf("database: %w", err)
-	}
-	defer f.Close()
-	db, err := f.Stat()
-	if err != nil {
-		return fmt.Errorf("database: %w", err)
+	case !db.Mode().IsRegular():
+		return fmt.Errorf("database %s is not a file", path)
 	}
 	// SQLite deletes the log of an empty database; it may be all that is left.
 	if log, err := os.Stat(path + "-wal"); err == nil && db.Size() == 0 && log.Size() > 0 {
@@ -117,10 +122,12 @@ func create(path string) error {
 
 // dsn spells the pragmas for modernc's driver; other drivers' spellings are
 // silently ignored (C068), so a test reads them back. FULL: a power cut must not
-// lose what Telegram was told we have.
+// lose what Telegram was told we have. A page cache of 256 KiB a connection is as
+// fast as a larger one, which only keeps twice what the system keeps: 1 MiB made
+// the process 7 MiB larger.
 func dsn(path string) string {
 	q := url.Values{"_pragma": {
-		"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "cache_size(-1024)",
+		"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "cache_size(-256)",
 	}}
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
 }

@@ -90,7 +90,7 @@ func TestOpenRefuses(t *testing.T) {
 		refused(t, path, "was damaged")
 		equal(t, string(must(os.ReadFile(path+"-wal"))(t)), "all that is left")
 	})
-	t.Run("a directory", func(t *testing.T) { refused(t, t.TempDir(), "is a directory") })
+	t.Run("a directory", func(t *testing.T) { refused(t, t.TempDir(), "is not a file") })
 	t.Run("a place that cannot be written", func(t *testing.T) { refused(t, "/proc/1/agentd.db", "/proc/1/agentd.db") })
 	t.Run("a file where the directory should be", func(t *testing.T) { refused(t, filepath.Join(sound, "agentd.db"), "not a directory") })
 	t.Run("a newer schema", func(t *testing.T) {
