@@ -155,6 +155,9 @@ func (d *daemon) greet(ctx context.Context) {
 	default:
 		d.log.Warn("the model could not be loaded", "err", err)
 	}
+	if err := forgetStart(); err != nil {
+		d.log.Debug("memory of the start was not given back", "err", err)
+	}
 }
 
 // offerPairing logs a code that makes whoever sends it the owner, as long as
