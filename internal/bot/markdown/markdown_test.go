@@ -212,7 +212,7 @@ func TestRender(t *testing.T) {
 		{"lists", "- a\n  - b\n    1. c\n- d\n\n3. e\n4. f", "• a\n    • b\n        1. c\n• d\n\n3. e\n4. f", nil},
 		{"tasks", "- [x] a\n- [ ] b\n1. [x] c", "☑ a\n☐ b\n1. ☑ c", nil},
 		{"fence in item", "1. a\n   ```go\n   x\n     y\n   ```\n   b\n2. c", "1. a\nx\n  y\n    b\n2. c", []string{"pre:x\n  ygo"}},
-		{"indented code", "a\n\n\tx\n\t\ty\n", "a\n\nx\n\ty", []string{"pre:x\n\ty"}},
+		{"indented code", "a\n\n\tx\n\t\ty\n", "a\n\nx\n    y", []string{"pre:x\n    y"}},
 		{"code keeps first indent", "```\n\n  x\ny\n\n```", "  x\ny", []string{"pre:  x\ny"}},
 		{"language", "```c++ title=<x>\nx\n```", "x", []string{"pre:xc++"}},
 		{"quote", "> a **b**\n> > c `d`\n>\n> ```go\n> e\n> ```", "a b\nc d\n\ne",

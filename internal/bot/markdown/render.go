@@ -97,6 +97,10 @@ func (w *walker) element(n ast.Node) {
 	}
 }
 
+// codeTab stands for a tab in code: Telegram makes one space of it, and the
+// indentation would all but go (C009).
+const codeTab = "    "
+
 // codeLines gives the lines of a code block without blank ones around them.
 func (w *walker) codeLines(n ast.Node) string {
 	var b bytes.Buffer
@@ -105,7 +109,7 @@ func (w *walker) codeLines(n ast.Node) string {
 		line := lines.At(i)
 		b.Write(line.Value(w.source))
 	}
-	s := strings.TrimRight(b.String(), " \t\n")
+	s := strings.ReplaceAll(strings.TrimRight(b.String(), " \t\n"), "\t", codeTab)
 	for {
 		line, rest, ok := strings.Cut(s, "\n")
 		if !ok || strings.TrimSpace(line) != "" {

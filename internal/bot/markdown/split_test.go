@@ -22,6 +22,7 @@ func TestCodeOverParts(t *testing.T) {
 	}
 	_, code, _ := strings.Cut(source, "```go\n")
 	code, _, _ = strings.Cut(code, "\n```")
+	code = strings.ReplaceAll(code, "\t", codeTab)
 	var got []string
 	for i, p := range parts {
 		var pre *models.MessageEntity
