@@ -112,6 +112,7 @@ func TestRefusedEntities(t *testing.T) {
 // C008, C009 and what comes with a preview: an answer of many messages, streamed.
 func TestLongAnswers(t *testing.T) {
 	code := markdown(t, "md_long_code.md")
+	lines := strings.NewReplacer("\t", "    ", "`", "").Replace(code)
 	bold := "**" + strings.Repeat("all of this is bold ", 300) + "end**\n\n> quoted\n\n- one\n- two"
 	for name, tc := range map[string]struct {
 		answer string
@@ -120,7 +121,7 @@ func TestLongAnswers(t *testing.T) {
 		lines  []string
 	}{
 		"C008": {bold, 2, "bold", nil},
-		"C009": {code, 3, "pre", strings.Split(strings.ReplaceAll(code, "\t", "    "), "\n")},
+		"C009": {code, 3, "pre", strings.Split(lines, "\n")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := says(tc.answer)
@@ -145,12 +146,12 @@ func TestLongAnswers(t *testing.T) {
 				}
 				from := 0
 				for _, line := range tc.lines {
-					if strings.HasPrefix(line, "```") || strings.TrimSpace(line) == "" {
+					if line == "go" || strings.TrimSpace(line) == "" {
 						continue
 					}
 					at := strings.Index(all.String()[from:], line)
 					if at < 0 {
-						t.Fatalf("the line %q is lost, or out of its place in\n%q", line, all.String())
+						t.Fatalf("the line %q is lost, or out of its place", line)
 					}
 					from += at + len(line)
 				}

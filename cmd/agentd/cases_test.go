@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -38,10 +40,21 @@ func markdown(t *testing.T, name string) string {
 	return corpus(t, "bot", "markdown", "testdata", name)
 }
 
-// inject gives the bot a raw update of the corpus, changed by the replacements.
+// inject gives the bot a raw update of the corpus. The replacements, pairs of old
+// and new, change its compact JSON.
 func (w *world) inject(t *testing.T, name string, replacements ...string) {
 	t.Helper()
-	raw := strings.NewReplacer(replacements...).Replace(corpus(t, "bot", "bottest", "testdata", name))
+	var b bytes.Buffer
+	if err := json.Compact(&b, []byte(corpus(t, "bot", "bottest", "testdata", name))); err != nil {
+		t.Fatal(err)
+	}
+	raw := b.String()
+	for pair := range slices.Chunk(replacements, 2) {
+		if !strings.Contains(raw, pair[0]) {
+			t.Fatalf("%s is not in %s", pair[0], raw)
+		}
+		raw = strings.ReplaceAll(raw, pair[0], pair[1])
+	}
 	if _, err := w.tg.Inject([]byte(raw)); err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +153,7 @@ func (w *world) running(t *testing.T, f func()) {
 	}
 }
 
-func calls(list []bottest.Call) string {
+func callLines(list []bottest.Call) string {
 	var b strings.Builder
 	for _, c := range list {
 		fmt.Fprintf(&b, "%s %s chat=%d %d %s %.60q\n", c.At.Format("05.000"), c.Method, c.Chat, c.Code, c.Error, c.Text())
