@@ -6,15 +6,17 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 ERRCHECK    := github.com/kisielk/errcheck@v1.30.0
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 
-# How long `make fuzz` spends on each target, and what `make bench` runs.
-FUZZTIME ?= 10s
-BENCH    ?= .
+# What `go test` gets besides, how long `make fuzz` spends on each target, and
+# which benchmarks run.
+TESTFLAGS ?=
+FUZZTIME  ?= 10s
+BENCH     ?= .
 
 TOOLS := $(CURDIR)/.cache/tools
 
 .PHONY: help
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 8
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 13
 
 .PHONY: build
 build: ## build bin/agentd
@@ -30,7 +32,7 @@ demo: build ## try the bot in a browser, without Telegram
 
 .PHONY: test
 test: ## run the tests, in random order
-	go test -shuffle=on ./...
+	go test -shuffle=on $(TESTFLAGS) ./...
 
 .PHONY: check
 check: format lint vuln race ## all that must hold before a commit: format, lint, known holes, the tests under the race detector
@@ -51,11 +53,15 @@ vuln: $(TOOLS)/govulncheck
 
 .PHONY: race
 race:
-	go test -race -shuffle=on ./...
+	go test -race -shuffle=on $(TESTFLAGS) ./...
 
 .PHONY: bench
-bench: ## measure speed and memory
-	go test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+bench: ## measure speed and memory of the built program, against the targets
+	go test -run '^$$' -bench '$(BENCH)' -benchtime 1x ./cmd/agentd
+
+.PHONY: bench-parts
+bench-parts: ## measure the packages, one by one
+	go test -run '^$$' -bench '$(BENCH)' -benchmem ./internal/...
 
 .PHONY: fuzz
 fuzz: ## look for inputs that break things, FUZZTIME=10s on each target
