@@ -31,6 +31,7 @@ type world struct {
 	logs  []*buffer // of the daemons that were started
 
 	dialOllama func(context.Context, string, string) (net.Conn, error) // nil: the Ollama server's
+	probe      func(verb string, committed bool) error                 // of the store; nil: none
 }
 
 func newWorld(t testing.TB, cfg ollamatest.Config) *world {
@@ -77,7 +78,7 @@ func (w *world) start(d *death) *running {
 
 // process is what a subcommand gets of this world.
 func (w *world) process(out io.Writer) process {
-	p := process{dir: w.dir, stdout: out, stderr: out, dialTelegram: w.tg.Dial, dialOllama: w.dialOllama, tools: w.tools}
+	p := process{dir: w.dir, stdout: out, stderr: out, dialTelegram: w.tg.Dial, dialOllama: w.dialOllama, tools: w.tools, probe: w.probe}
 	if p.dialOllama == nil {
 		p.dialOllama = w.llm.Dial
 	}

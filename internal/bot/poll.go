@@ -39,6 +39,7 @@ type poller struct {
 	inbox  Inbox
 	me     *account
 	accept func(ctx context.Context, raw json.RawMessage, now time.Time) agent.Incoming
+	delay  func(ctx context.Context, batch []agent.Incoming) // told of what cannot be stored now
 	log    *slog.Logger
 
 	last    atomic.Int64 // Unix ms of the end of the last finished getUpdates
@@ -157,9 +158,28 @@ func (p *poller) take(ctx context.Context, updates []json.RawMessage) error {
 		p.now.Store(new(troubleStore))
 		if p.reports.due(troubleStore, time.Hour) {
 			p.log.Error("updates cannot be stored; Telegram keeps them and we try again", "updates", len(batch), "err", err)
+			p.delay(ctx, batch)
 		}
 		if !sleep(ctx, pause.next()) {
 			return ctx.Err()
+		}
+	}
+}
+
+// mostTold bounds how many chats are told of a delay, one after the other.
+const mostTold = 8
+
+// delayed tells those who wrote that their messages cannot be stored now (C107),
+// as far as it can.
+func (b *Bot) delayed(ctx context.Context, batch []agent.Incoming) {
+	told := map[agent.Address]bool{}
+	for _, in := range batch {
+		if in.Kind == agent.KindIgnored || in.Sender.Rights == agent.Stranger || told[in.Address] || len(told) == mostTold {
+			continue
+		}
+		told[in.Address] = true
+		if err := b.tell(ctx, in.Address, b.say.say(in.Lang, "delayed")); err != nil {
+			b.log.Warn("a delay could not be told", "chat", in.Address.Chat, "err", err)
 		}
 	}
 }

@@ -28,16 +28,22 @@ func (b *Bot) Remove(turn agent.Turn) []agent.Post {
 // Tell sends the sentence of a fault at once and past the outbox, for when the
 // outbox cannot be written. It may be lost.
 func (b *Bot) Tell(ctx context.Context, turn agent.Turn, f *agent.Fault) {
-	sentence := b.md.Render(b.explain(turn.Lang, f))
-	params, err := json.Marshal(message{Text: sentence.Text, Entities: sentence.Entities, LinkPreview: &linkPreview{true}})
-	if err == nil {
-		ctx, cancel := context.WithTimeout(ctx, courtesyTimeout)
-		defer cancel()
-		_, err = b.api.post(ctx, turn.Address, outgoing{Method: "sendMessage", Params: params})
-	}
-	if err != nil {
+	if err := b.tell(ctx, turn.Address, b.explain(turn.Lang, f)); err != nil {
 		b.log.Warn("a fault could not be told", "chat", turn.Address.Chat, "turn", turn.Turn, "err", err)
 	}
+}
+
+// tell sends a sentence at once and past the outbox.
+func (b *Bot) tell(ctx context.Context, to agent.Address, sentence string) error {
+	t := b.md.Render(sentence)
+	params, err := json.Marshal(message{Text: t.Text, Entities: t.Entities, LinkPreview: &linkPreview{true}})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, courtesyTimeout)
+	defer cancel()
+	_, err = b.api.post(ctx, to, outgoing{Method: "sendMessage", Params: params})
+	return err
 }
 
 // Seen shows the person that their message waits for the turn that runs. It is a

@@ -112,7 +112,7 @@ func (t *transcript) cut(ctx context.Context, target, most, room int) error {
 		return &agent.Fault{Code: agent.FaultTooLong, Err: agent.ErrTooLong,
 			Args: map[string]string{"tokens": fmt.Sprint(tokens), "limit": fmt.Sprint(room)}}
 	}
-	return t.s.store.Cut(ctx, t.session, t.entries[0].Seq, t.resultsTo)
+	return t.s.insist(ctx, t.turn, func() error { return t.s.store.Cut(ctx, t.session, t.entries[0].Seq, t.resultsTo) })
 }
 
 // shorten gives the message with the beginnings of its tool results.

@@ -98,6 +98,8 @@ type Supervisor struct {
 	scale     map[string]float64 // prompt tokens counted by the server to ours, by model
 	ended     chan struct{}
 	reopened  bool // the store may have open turns that nobody works on
+
+	claimPause time.Duration // after a claim that failed; used by Run alone
 }
 
 // New makes a supervisor; nothing runs until Run.
@@ -173,8 +175,10 @@ func (s *Supervisor) fill(ctx, turns context.Context) (next time.Time) {
 			if ctx.Err() == nil {
 				s.log.Error("claim a turn", "err", err)
 			}
-			return time.Now().Add(time.Second)
+			s.claimPause = min(max(2*s.claimPause, time.Second), 30*time.Second)
+			return time.Now().Add(s.claimPause)
 		}
+		s.claimPause = 0
 		if !ok {
 			if _, next, err = s.store.Waiting(ctx, time.Now()); err != nil && ctx.Err() == nil {
 				s.log.Error("look for due messages", "err", err)

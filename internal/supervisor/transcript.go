@@ -88,7 +88,8 @@ func (t *transcript) Record(ctx context.Context, m agent.Message) error {
 	if t.work != nil {
 		t.work.speak()
 	}
-	if err := t.s.store.Append(ctx, t.session, t.turn, m); err != nil {
+	err := t.s.insist(ctx, t.turn, func() error { return t.s.store.Append(ctx, t.session, t.turn, m) })
+	if err != nil {
 		return err
 	}
 	return t.sync(ctx)
@@ -99,7 +100,11 @@ func (t *transcript) Pull(ctx context.Context) error {
 	if t.work == nil {
 		return nil
 	}
-	m, err := t.s.store.Pull(ctx, t.work.turn, time.Now(), t.s.compose)
+	var m *agent.Message
+	err := t.s.insist(ctx, t.turn, func() (err error) {
+		m, err = t.s.store.Pull(ctx, t.work.turn, time.Now(), t.s.compose)
+		return err
+	})
 	if err != nil || m == nil {
 		return err
 	}

@@ -120,7 +120,11 @@ func (s *Supervisor) answer(w *work, progress Progress) (agent.Reply, error) {
 		if !errors.Is(err, agent.ErrJoined) {
 			return reply, err
 		}
-		if _, err := s.store.Pull(w.ctx, w.turn, time.Now(), s.compose); err != nil {
+		err = s.insist(w.ctx, w.turn.Turn, func() error {
+			_, err := s.store.Pull(w.ctx, w.turn, time.Now(), s.compose)
+			return err
+		})
+		if err != nil {
 			return agent.Reply{}, err
 		}
 	}
@@ -150,9 +154,10 @@ func (s *Supervisor) finish(w *work, end agent.Ending) {
 		if err == nil || errors.Is(err, agent.ErrStopped) {
 			return
 		}
-		s.log.Error("store the answer", "turn", w.turn.Turn, "err", err)
 		if s.cfg.Full(err) {
-			w.once("disk", func() { s.channel.Tell(ctx, w.turn, &agent.Fault{Code: agent.FaultDiskFull, Err: err}) })
+			s.tellFull(w, err)
+		} else {
+			s.log.Error("store the answer", "turn", w.turn.Turn, "err", err)
 		}
 		select {
 		case <-w.ctx.Done():
@@ -160,4 +165,31 @@ func (s *Supervisor) finish(w *work, end agent.Ending) {
 		case <-time.After(pause):
 		}
 	}
+}
+
+// insist stores a step of a turn. While the disk is full it tries again until ctx
+// ends: what the model said and what a tool did is not to be thrown away (C107).
+func (s *Supervisor) insist(ctx context.Context, turn int64, store func() error) error {
+	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 10*time.Second) {
+		err := store()
+		if err == nil || !s.cfg.Full(err) {
+			return err
+		}
+		if w := s.find(turn); w != nil {
+			s.tellFull(w, err)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(pause):
+		}
+	}
+}
+
+// tellFull tells the person and the log of a full disk, once a turn.
+func (s *Supervisor) tellFull(w *work, err error) {
+	w.once("disk", func() {
+		s.log.Error("the disk is full; what the turn has so far is kept and stored when there is room", "turn", w.turn.Turn, "err", err)
+		s.channel.Tell(context.WithoutCancel(w.ctx), w.turn, &agent.Fault{Code: agent.FaultDiskFull, Err: err})
+	})
 }
