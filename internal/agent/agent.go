@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -17,6 +18,9 @@ const (
 	sameCalls    = 3 // the same call with the same result this often is a loop (C040)
 	tries        = 3 // of one model call whose failure may pass
 	parallelRuns = 8 // read-only tools side by side
+
+	callsAtOnce = 32  // in one message; a model that makes more has gone wrong
+	nameBytes   = 128 // of a tool that there is not, in what the model and the log are told
 )
 
 // Agent answers with a model and tools. The zero values of the optional fields work.
@@ -84,7 +88,7 @@ func (r *run) loop(ctx context.Context) (Reply, error) {
 		if len(calls) == 0 {
 			return reply, nil
 		}
-		r.name(&reply.Message)
+		r.adopt(&reply.Message)
 		if err := r.transcript.Record(ctx, reply.Message); err != nil {
 			return Reply{}, err
 		}
@@ -202,9 +206,20 @@ func (r *run) exhausted() *Fault {
 // prefix begins the ids of the calls of this turn in this session.
 func (r *run) prefix() string { return fmt.Sprintf("%d.%d.", r.scope.Session, r.scope.Turn) }
 
-// name gives the message's calls ids of our own: providers give none, or the
-// same ones again.
-func (r *run) name(m *Message) {
+// adopt gives the message's calls ids of our own: providers give none, or the
+// same ones again. Calls beyond callsAtOnce were never made: the model sees that
+// they are not there, and makes those anew that it needs.
+func (r *run) adopt(m *Message) {
+	if made := len(m.Calls()); made > callsAtOnce {
+		r.log.Warn("too many tool calls in one message; the rest is left out", "calls", made, "kept", callsAtOnce)
+		kept := 0
+		m.Parts = slices.DeleteFunc(slices.Clone(m.Parts), func(p Part) bool {
+			if p.Call != nil {
+				kept++
+			}
+			return p.Call != nil && kept > callsAtOnce
+		})
+	}
 	n := 0
 	for _, h := range r.transcript.History() {
 		for _, c := range h.Calls() {
@@ -218,6 +233,7 @@ func (r *run) name(m *Message) {
 			n++
 			call := *p.Call
 			call.ID = fmt.Sprint(r.prefix(), n)
+			call.Name = strings.ToValidUTF8(call.Name[:min(len(call.Name), nameBytes)], "")
 			m.Parts[i].Call = &call
 		}
 	}

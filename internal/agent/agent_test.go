@@ -288,3 +288,30 @@ func TestArrangeIsWellFormedAtEveryCut(t *testing.T) {
 		}
 	}
 }
+
+// A thousand calls in one message are a model gone wrong, and so is a name of a megabyte.
+func TestCallsInOneMessageAreBounded(t *testing.T) {
+	calls := []agent.Call{agenttest.Call(strings.Repeat("n", 1<<20), `{}`)}
+	for i := range 1000 {
+		calls = append(calls, agenttest.Call("look", fmt.Sprint(i)))
+	}
+	look := echo("look", agent.ReadOnly)
+	a := agent.Agent{Model: agenttest.NewModel(agenttest.Step{Text: "So.", Calls: calls}, agenttest.Step{Text: "Done."}), Tools: []agent.Tool{look}}
+	tr := agenttest.NewTranscript(user("hi"))
+	reply, err := a.Run(t.Context(), scope, tr, nil)
+	if err != nil || reply.Message.Text() != "Done." {
+		t.Fatalf("got %q, %v", reply.Message.Text(), err)
+	}
+	if n := len(look.Runs()); n != 31 {
+		t.Errorf("%d calls ran", n)
+	}
+	step := tr.History()[1]
+	if n := len(step.Calls()); n != 32 || step.Text() != "So." {
+		t.Errorf("%d calls are in the history, beside %q", n, step.Text())
+	}
+	for _, r := range results(tr.History()) {
+		if len(r) > 1000 {
+			t.Errorf("a result of %d bytes", len(r))
+		}
+	}
+}
