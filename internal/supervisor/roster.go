@@ -28,6 +28,12 @@ type SubAgent struct {
 
 var agentName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
 
+// maxSubAgent bounds a sub-agent's file, in bytes: more would leave the model no room.
+const maxSubAgent = 64 << 10
+
+// mostSteps is the largest max_steps, as AGENT_MAX_STEPS has it.
+const mostSteps = 1000
+
 // Roster gives the built-in sub-agents and those of own (nil: none), a folder of
 // Markdown files with a front matter of name, description, tools, max_steps and
 // model. One of own takes the place of a built-in one with the same name. known
@@ -47,17 +53,17 @@ func Roster(own fs.FS, known []string) ([]SubAgent, error) {
 		if err != nil {
 			return nil, err
 		}
+		from := map[string]string{} // this folder's files by name
 		for _, f := range files {
-			text, err := fs.ReadFile(dir, f)
-			if err == nil {
-				var a SubAgent
-				if a, err = parseSubAgent(string(text), known); err == nil {
-					byName[a.Name] = a
-				}
+			a, err := readSubAgent(dir, f, known)
+			if first := from[a.Name]; err == nil && first != "" {
+				err = fmt.Errorf("its name %q is that of %s", a.Name, first)
 			}
 			if err != nil {
 				faults = append(faults, fmt.Errorf("sub-agent %s: %w", path.Base(f), err))
+				continue
 			}
+			from[a.Name], byName[a.Name] = path.Base(f), a
 		}
 	}
 	out := make([]SubAgent, 0, len(byName))
@@ -65,6 +71,23 @@ func Roster(own fs.FS, known []string) ([]SubAgent, error) {
 		out = append(out, byName[name])
 	}
 	return out, errors.Join(faults...)
+}
+
+func readSubAgent(dir fs.FS, file string, known []string) (SubAgent, error) {
+	info, err := fs.Stat(dir, file)
+	switch {
+	case err != nil:
+		return SubAgent{}, err
+	case !info.Mode().IsRegular(): // a pipe or a device may have no end
+		return SubAgent{}, errors.New("it must be a file")
+	case info.Size() > maxSubAgent:
+		return SubAgent{}, fmt.Errorf("it must be at most %d KiB, not %d bytes", maxSubAgent>>10, info.Size())
+	}
+	text, err := fs.ReadFile(dir, file)
+	if err != nil {
+		return SubAgent{}, err
+	}
+	return parseSubAgent(string(text), known)
 }
 
 func parseSubAgent(text string, known []string) (a SubAgent, err error) {
@@ -90,8 +113,8 @@ func parseSubAgent(text string, known []string) (a SubAgent, err error) {
 		case "model":
 			a.Model = value
 		case "max_steps":
-			if a.MaxSteps, err = strconv.Atoi(value); err != nil || a.MaxSteps < 1 {
-				return a, fmt.Errorf("max_steps must be a positive number, not %q", value)
+			if a.MaxSteps, err = strconv.Atoi(value); err != nil || a.MaxSteps < 1 || a.MaxSteps > mostSteps {
+				return a, fmt.Errorf("max_steps must be a number from 1 to %d, not %q", mostSteps, value)
 			}
 		case "tools":
 			for name := range strings.SplitSeq(strings.Trim(value, "[]"), ",") {

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"io/fs"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -42,8 +43,12 @@ func TestRosterNamesEveryFault(t *testing.T) {
 		"e.md": "---\nname: e\ndescription: x\nmax_steps: none\n---\nx\n",
 		"f.md": "---\nname: f\ndescription: x\ncolour: red\n---\nx\n",
 		"g.md": "---\nname: g\ndescription: x\n---\n\n",
+		"h.md": "---\nname: h\ndescription: x\nmax_steps: 1000000000\n---\nx\n",
+		"i.md": "---\nname: i\ndescription: x\n---\n" + strings.Repeat("x", maxSubAgent),
+		"j.md": "---\nname: twin\ndescription: x\n---\nx\n",
+		"k.md": "---\nname: twin\ndescription: y\n---\ny\n",
 	}
-	own := fstest.MapFS{}
+	own := fstest.MapFS{"l.md": {Mode: fs.ModeNamedPipe | 0o600}, "m.md": {Mode: fs.ModeDir | 0o700}}
 	for name, text := range files {
 		own[name] = &fstest.MapFile{Data: []byte(text)}
 	}
@@ -53,7 +58,8 @@ func TestRosterNamesEveryFault(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"a.md": "front matter", "b.md": "lower-case", "c.md": `no tool "shell"; there are: calculator`, "d.md": "description is missing",
-		"e.md": "positive number", "f.md": `unknown key "colour"`, "g.md": "prompt",
+		"e.md": "max_steps must be a number from 1 to 1000", "f.md": `unknown key "colour"`, "g.md": "prompt",
+		"h.md": "from 1 to 1000", "i.md": "at most 64 KiB", "k.md": `"twin" is that of j.md`, "l.md": "must be a file", "m.md": "must be a file",
 	} {
 		found := false
 		for line := range strings.Lines(err.Error()) {
