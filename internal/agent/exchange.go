@@ -130,13 +130,13 @@ const (
 	TurnWaiting    TurnState = "waiting" // for a person; still the session's open turn
 	TurnDone       TurnState = "done"
 	TurnStopped    TurnState = "stopped"
-	TurnFailed     TurnState = "failed" // its answer is a fault
-	TurnSuperseded TurnState = "superseded"
+	TurnFailed     TurnState = "failed"     // its answer is a fault
+	TurnSuperseded TurnState = "superseded" // not in the history: asked anew, or too long for the model
 )
 
 // Ending says how a turn ends.
 type Ending struct {
-	State   TurnState // TurnDone, TurnFailed or TurnStopped
+	State   TurnState // TurnDone, TurnFailed, TurnStopped or TurnSuperseded
 	Message *Message  // the last message; nil when there is none to remember
 	Tokens  int       // of the last prompt; 0 unknown
 	Posts   []Post

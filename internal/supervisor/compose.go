@@ -3,6 +3,7 @@ package supervisor
 import (
 	_ "embed"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf16"
 
@@ -41,10 +42,12 @@ func (s *Supervisor) compose(rows []agent.Incoming) agent.Message {
 	for _, row := range rows {
 		for _, p := range row.Parts {
 			last := &m.Parts[len(m.Parts)-1]
+			// A forward or a quote behind a long text is no piece of it.
+			piece := p.Text != "" && len(row.Parts) == 1 && slices.Equal(p.Taint, last.Taint)
 			switch {
-			case long >= pieceFull && p.Text != "":
+			case long >= pieceFull && piece:
 				last.Text += p.Text
-			case long >= pieceLong && p.Text != "":
+			case long >= pieceLong && piece:
 				last.Text += "\n" + p.Text
 			default:
 				m.Parts = append(m.Parts, p)

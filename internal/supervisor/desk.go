@@ -35,9 +35,7 @@ func (s *Supervisor) Retry(ctx context.Context, at agent.Address, by agent.Princ
 	if w := s.find(old.Turn); w != nil {
 		w.cancel(agent.ErrStopped)
 	}
-	s.mu.Lock()
-	s.reopened = true
-	s.mu.Unlock()
+	s.reopen()
 	select { // the store's wake may have been taken before reopened was set
 	case s.ended <- struct{}{}:
 	default:

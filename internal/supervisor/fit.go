@@ -2,7 +2,9 @@ package supervisor
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"unicode/utf8"
 
 	"agentd/internal/agent"
@@ -10,14 +12,14 @@ import (
 
 const (
 	bytesPerToken = 3.5  // before the server's own count has corrected it
-	shortResult   = 600  // bytes that are left of a shortened tool result
+	shortStep     = 600  // bytes that are left of a shortened result, call or text of a step
 	perMessage    = 16   // bytes that a chat template spends on a message, about
 	answerShare   = 4    // a quarter of the context is left to the answer
 	answerMost    = 4096 // tokens, at most
 )
 
 // size estimates the message's bytes in a prompt.
-func size(m agent.Message, short bool) int {
+func size(m agent.Message) int {
 	n := perMessage
 	for _, p := range m.Parts {
 		n += len(p.Text)
@@ -25,9 +27,7 @@ func size(m agent.Message, short bool) int {
 			n += len(p.Call.Name) + len(p.Call.Args) + perMessage
 		}
 		if p.Result != nil {
-			if n += len(p.Result.Text); short && len(p.Result.Text) > shortResult {
-				n += shortResult - len(p.Result.Text)
-			}
+			n += len(p.Result.Text)
 		}
 	}
 	return n
@@ -45,10 +45,7 @@ func (t *transcript) Prompt(ctx context.Context, tighter int) ([]agent.Message, 
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	room := window - min(window/answerShare, answerMost)
-	budget := int(float64(room) * bytesPerToken / t.s.scaleOf(t.model))
-	for range tighter {
-		budget = budget * 3 / 4
-	}
+	budget := t.tightened(int(float64(room)*bytesPerToken/t.s.scaleOf(t.model)), tighter)
 	if t.total() > budget {
 		if err := t.cut(ctx, budget*3/4, budget, room); err != nil {
 			return nil, err
@@ -67,6 +64,20 @@ func (t *transcript) Prompt(ctx context.Context, tighter int) ([]agent.Message, 
 	return append(prompt, agent.Arrange(history)...), nil
 }
 
+// tightened gives what is tried of the budget after so many refusals: less than
+// was refused, whatever we think of its size. Digits are a token each to some
+// models: then our estimate is off by a factor of three.
+func (t *transcript) tightened(budget, refusals int) int {
+	switch {
+	case refusals == 0:
+		t.limit = budget
+	case refusals > t.refusals:
+		t.limit = min(budget, t.estimated) * 3 / 4
+	}
+	t.refusals = refusals
+	return min(budget, t.limit)
+}
+
 func (t *transcript) total() int {
 	n := t.fixed
 	for _, e := range t.entries {
@@ -83,10 +94,16 @@ func (t *transcript) sent(e entry) int {
 	return e.full
 }
 
-// cut brings the prompt down to target bytes: first old tool results are
-// shortened, then old turns leave, then the running turn's own results are
-// shortened. What is left must stay below most.
-func (t *transcript) cut(ctx context.Context, target, most, room int) error {
+// cut brings the prompt down to target bytes: first old steps are shortened, then
+// old turns leave, then the running turn's own steps are shortened. What is left
+// must stay below most; else, or if it cannot be stored, nothing is cut.
+func (t *transcript) cut(ctx context.Context, target, most, room int) (err error) {
+	entries, resultsTo := t.entries, t.resultsTo
+	defer func() {
+		if err != nil {
+			t.entries, t.resultsTo = entries, resultsTo
+		}
+	}()
 	first := 0 // of the running turn
 	for first < len(t.entries) && t.entries[first].Turn != t.turn {
 		first++
@@ -115,23 +132,36 @@ func (t *transcript) cut(ctx context.Context, target, most, room int) error {
 	return t.s.insist(ctx, t.turn, func() error { return t.s.store.Cut(ctx, t.session, t.entries[0].Seq, t.resultsTo) })
 }
 
-// shorten gives the message with the beginnings of its tool results.
+// shorten gives a step with the beginnings of its results, or of its calls'
+// arguments and the words beside them. What people wrote and answers stay.
 func shorten(m agent.Message) agent.Message {
-	out := agent.Message{Role: m.Role, Parts: append([]agent.Part(nil), m.Parts...)}
+	step := len(m.Calls()) > 0
+	out := agent.Message{Role: m.Role, Parts: slices.Clone(m.Parts)}
 	for i, p := range out.Parts {
-		if p.Result == nil || len(p.Result.Text) <= shortResult {
-			continue
+		switch {
+		case p.Result != nil && len(p.Result.Text) > shortStep:
+			r := *p.Result
+			r.Text = beginning(r.Text)
+			out.Parts[i].Result = &r
+		case p.Call != nil && len(p.Call.Args) > shortStep:
+			c := *p.Call
+			c.Args, _ = json.Marshal(map[string]string{"shortened": beginning(string(c.Args))}) // strings always encode
+			out.Parts[i].Call = &c
+		case step && len(p.Text) > shortStep:
+			out.Parts[i].Text = beginning(p.Text)
 		}
-		r := *p.Result
-		note := fmt.Sprintf("\n[shortened: %d bytes in all]", len(r.Text))
-		end := shortResult - len(note)
-		for !utf8.RuneStart(r.Text[end]) {
-			end--
-		}
-		r.Text = r.Text[:end] + note
-		out.Parts[i].Result = &r
 	}
 	return out
+}
+
+// beginning gives shortStep bytes of a longer text, with a note about the rest.
+func beginning(text string) string {
+	note := fmt.Sprintf("\n[shortened: %d bytes in all]", len(text))
+	end := shortStep - len(note)
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + note
 }
 
 // calibrate learns from the server's own count how many tokens our bytes are.

@@ -8,7 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"agentd/internal/agent"
 	"agentd/internal/agent/agenttest"
@@ -97,7 +99,7 @@ func (k *talk) say(t *testing.T, text string) (string, error) {
 // bytesOf is what a request's messages weigh, as the servers count about.
 func bytesOf(r agent.Request) (n int) {
 	for _, m := range r.Messages {
-		n += size(m, false)
+		n += size(m)
 	}
 	return n
 }
@@ -254,6 +256,86 @@ func TestACutOutlivesTheProcess(t *testing.T) {
 	}
 }
 
+// strict is a model whose server counts a token for every byte.
+type strict struct{ *agenttest.Model }
+
+func (strict) Window(context.Context, string) (int, error) { return 8192, nil }
+
+func (s strict) Generate(ctx context.Context, r agent.Request, watch func(agent.Delta)) (agent.Reply, error) {
+	if bytesOf(r) > 8192 {
+		return agent.Reply{}, &agent.Fault{Code: agent.FaultTooLong, Err: agent.ErrTooLong}
+	}
+	return s.Model.Generate(ctx, r, watch)
+}
+
+// Digits are a token each to some models: our estimate is three times too low, and
+// no answer corrects it. What was refused must not be sent again for ever.
+func TestDigitsDoNotBlockTheConversation(t *testing.T) {
+	var steps []agenttest.Step
+	for range 20 {
+		steps = append(steps, agenttest.Step{Text: "noted"})
+	}
+	k := newTalk(t, 0, nil)
+	k.Supervisor = New(k.store, strict{agenttest.NewModel(steps...)}, silent{}, nil, Config{})
+	for i := range 12 {
+		if text, err := k.say(t, strings.Repeat("31415926535 ", 100)); text != "noted" {
+			t.Fatalf("table %d: %q, %v", i, text, err)
+		}
+	}
+	// Too long by itself; what follows is answered all the same.
+	if text, err := k.say(t, strings.Repeat("31415926535 ", 700)); text != "" || !errors.Is(err, agent.ErrTooLong) {
+		t.Fatalf("a table beyond the context: %q, %v", text, err)
+	}
+	if text, err := k.say(t, "hi"); text != "noted" {
+		t.Errorf("after it: %q, %v", text, err)
+	}
+}
+
+// A question that does not fit is left out of the history: what was said before it
+// would have to leave the window with it.
+func TestATooLongQuestionForgetsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, model := newStore(t), agenttest.NewModel(agenttest.Step{Text: "hello"}, agenttest.Step{Text: "forty-two"})
+		s := New(db, windowed{model, 2048}, silent{}, nil, Config{})
+		runs(t, s, func() {
+			for i, text := range []string{"my number is 42", strings.Repeat("a long paste ", 2000), "what is it?"} {
+				if _, err := db.Accept(t.Context(), []agent.Incoming{message(int64(i+1), time.Now(), text)}); err != nil {
+					t.Fatal(err)
+				}
+				pass(time.Second)
+			}
+		})
+		asked := model.Asked()
+		if len(asked) != 2 || !beginsWith(asked[1].Messages, asked[0].Messages) {
+			t.Errorf("asked %d times; the last prompt does not begin with the first", len(asked))
+		}
+	})
+}
+
+// A step that is too long is no reason to give the question up: a file that the
+// model has written, for one.
+func TestStepsOfTheRunningTurnAreShortened(t *testing.T) {
+	write := &agenttest.Tool{Name: "write", Func: func(context.Context, agent.Call) (agent.Result, error) { return agent.Result{Text: "written"}, nil }}
+	text := strings.Repeat("ж", 2000)
+	k := newTalk(t, 2048, []agent.Tool{write},
+		agenttest.Step{Text: "Here it comes. " + text, Calls: []agent.Call{agenttest.Call("write", `{"text":"`+text+`"}`)}},
+		agenttest.Step{Text: "It is written."})
+	if got, err := k.say(t, "write it"); got != "It is written." {
+		t.Fatalf("got %q, %v", got, err)
+	}
+	if args := string(write.Runs()[0].Args); !strings.Contains(args, text) {
+		t.Error("the tool got the shortened arguments")
+	}
+	step := k.model.Asked()[1].Messages[2]
+	var args map[string]string
+	if err := json.Unmarshal(step.Calls()[0].Args, &args); err != nil || !strings.HasPrefix(args["shortened"], `{"text":"ж`) {
+		t.Errorf("arguments %s, %v", step.Calls()[0].Args, err)
+	}
+	if said := step.Text(); !strings.HasPrefix(said, "Here it comes. ж") || len(said) > shortStep || !utf8.ValidString(said) {
+		t.Errorf("%d bytes beside the call", len(said))
+	}
+}
+
 func TestCompose(t *testing.T) {
 	s := New(nil, nil, nil, nil, Config{})
 	at := time.Date(2026, 12, 1, 9, 30, 0, 0, time.UTC)
@@ -273,6 +355,8 @@ func TestCompose(t *testing.T) {
 		"two questions":             {[]agent.Incoming{row("a"), row("b")}, []string{"a", "b"}},
 		"a paste cut where it was":  {[]agent.Incoming{row(full), row("tail")}, []string{full + "tail"}},
 		"a paste cut at a line end": {[]agent.Incoming{row(nearly), row("tail")}, []string{nearly + "\ntail"}},
+		"a quote behind a paste":    {[]agent.Incoming{row(full), row("[In reply to: x]", "why?")}, []string{full, "[In reply to: x]", "why?"}},
+		"a forward behind a paste":  {[]agent.Incoming{row(full), {At: at, Private: true, Parts: []agent.Part{{Text: "theirs", Taint: []agent.Source{"forward"}}}}}, []string{full, "theirs"}},
 		"three pieces":              {[]agent.Incoming{row(full), row(full), row("z")}, []string{full + full + "z"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -129,9 +129,12 @@ func New(store Store, model Model, channel Channel, tools []agent.Tool, cfg Conf
 // grace time, and what still runs is released, to be resumed by the next process.
 func (s *Supervisor) Run(ctx context.Context) error {
 	if err := s.store.Recover(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil // told to stop before anything was begun
+		}
 		return err
 	}
-	s.reopened = true
+	s.reopen()
 	turns, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	for ctx.Err() == nil {
@@ -170,7 +173,8 @@ func (s *Supervisor) pause(ctx context.Context, next time.Time) {
 // fill starts turns while there are free workers, and gives the time when more falls due.
 func (s *Supervisor) fill(ctx, turns context.Context) (next time.Time) {
 	for s.running() < s.cfg.Workers {
-		turn, ok, err := s.next(ctx)
+		now := time.Now() // one for both: what fell due between two would be seen by neither
+		turn, ok, err := s.next(ctx, now)
 		if err != nil {
 			if ctx.Err() == nil {
 				s.log.Error("claim a turn", "err", err)
@@ -180,8 +184,9 @@ func (s *Supervisor) fill(ctx, turns context.Context) (next time.Time) {
 		}
 		s.claimPause = 0
 		if !ok {
-			if _, next, err = s.store.Waiting(ctx, time.Now()); err != nil && ctx.Err() == nil {
+			if _, next, err = s.store.Waiting(ctx, now); err != nil && ctx.Err() == nil {
 				s.log.Error("look for due messages", "err", err)
+				next = now.Add(time.Second)
 			}
 			return next
 		}
@@ -191,25 +196,32 @@ func (s *Supervisor) fill(ctx, turns context.Context) (next time.Time) {
 }
 
 // next gives a turn to work on: one that is open and forlorn, else a new one.
-func (s *Supervisor) next(ctx context.Context) (agent.Turn, bool, error) {
+func (s *Supervisor) next(ctx context.Context, now time.Time) (agent.Turn, bool, error) {
 	s.mu.Lock()
 	reopened := s.reopened
+	s.reopened = false // before looking: what is opened while we look is looked for again
 	s.mu.Unlock()
 	if reopened {
 		open, err := s.store.Open(ctx)
 		if err != nil {
+			s.reopen()
 			return agent.Turn{}, false, err
 		}
 		for _, t := range open {
 			if s.find(t.Turn) == nil {
+				s.reopen()
 				return t, true, nil
 			}
 		}
-		s.mu.Lock()
-		s.reopened = false
-		s.mu.Unlock()
 	}
-	return s.store.Claim(ctx, time.Now(), s.compose)
+	return s.store.Claim(ctx, now, s.compose)
+}
+
+// reopen has next look for open turns that nobody works on.
+func (s *Supervisor) reopen() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reopened = true
 }
 
 // interruptJoined cancels the model calls of young turns whose person has

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,21 +21,25 @@ type transcript struct {
 	fixed int           // bytes of system text and tools in a prompt
 
 	estimated int // bytes of the last prompt, as we count
+	refusals  int // of this model call's prompts as too long
+	limit     int // bytes that are tried after them
 
-	mu sync.Mutex
 	*history
 }
 
-// history is the part of a transcript that outlives a turn.
+// history is the part of a transcript that outlives a turn. Its lock is its own: a
+// turn that was stopped may still be on its way out when the next one begins.
 type history struct {
-	session   int64
+	session int64
+
+	mu        sync.Mutex
 	entries   []entry
-	resultsTo int64 // results of entries below this seq are sent shortened
+	resultsTo int64 // steps below this seq are sent shortened
 }
 
 type entry struct {
 	agent.Entry
-	full, short int // bytes in a prompt, as it is and with its results shortened
+	full, short int // bytes in a prompt, as it is and shortened
 }
 
 // transcript loads the session of the turn.
@@ -45,7 +50,7 @@ func (s *Supervisor) transcript(ctx context.Context, w *work, tools []agent.Tool
 }
 
 func (s *Supervisor) newTranscript(h *history, turn int64, model string, head agent.Message, tools []agent.Tool) *transcript {
-	t := &transcript{s: s, turn: turn, model: model, head: head, history: h, fixed: size(head, false)}
+	t := &transcript{s: s, turn: turn, model: model, head: head, history: h, fixed: size(head)}
 	for _, tool := range tools {
 		spec := tool.Spec()
 		t.fixed += len(spec.Name) + len(spec.Description) + len(spec.Schema) + 40
@@ -67,7 +72,7 @@ func (t *transcript) sync(ctx context.Context) error {
 	}
 	t.resultsTo = max(t.resultsTo, h.ResultsCutTo)
 	for _, e := range h.Entries {
-		t.entries = append(t.entries, entry{e, size(e.Message, false), size(e.Message, true)})
+		t.entries = append(t.entries, entry{e, size(e.Message), size(shorten(e.Message))})
 	}
 	return nil
 }
@@ -81,6 +86,13 @@ func (t *transcript) History() []agent.Message {
 		out[i] = e.Message
 	}
 	return out
+}
+
+// unbegun tells whether there is nothing of the turn but what was asked.
+func (t *transcript) unbegun() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !slices.ContainsFunc(t.entries, func(e entry) bool { return e.Turn == t.turn && e.Role != agent.User })
 }
 
 // Record implements agent.Transcript.
@@ -125,8 +137,7 @@ type cache struct {
 
 func newCache() *cache { return &cache{byID: map[int64]*history{}} }
 
-// take gives the session's history. Only one turn is open in a session, so only
-// one transcript works on it.
+// take gives the session's history.
 func (c *cache) take(session int64) *history {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -21,6 +21,8 @@ type work struct {
 	spoke   bool                    // the model said something, or a tool ran
 	attempt context.CancelCauseFunc // ends the running model call only
 	said    map[string]bool         // what the person was told aside the answer
+
+	outsized bool // the question does not fit the model; owned by who works on the turn
 }
 
 func newWork(ctx context.Context, turn agent.Turn) *work {
@@ -97,10 +99,14 @@ func (s *Supervisor) work(w *work) {
 		faults = append(faults, f)
 	}
 	text := reply.Message.Text()
-	if text == "" {
-		end.State = agent.TurnFailed
-	} else {
+	switch {
+	case text != "":
 		end.Message = &reply.Message
+	case w.outsized: // left in the history, it would push out all that came before it
+		end.State = agent.TurnSuperseded
+		s.histories.drop(w.turn.Session)
+	default:
+		end.State = agent.TurnFailed
 	}
 	end.Posts = progress.Answer(w.ctx, text, faults...)
 	s.finish(w, end)
@@ -142,6 +148,7 @@ func (s *Supervisor) attempt(ctx context.Context, w *work, progress Progress) (a
 		progress.Watch(d)
 	})
 	s.calibrate(a.ModelName, t.estimated, reply.Usage.Prompt)
+	w.outsized = errors.Is(err, agent.ErrTooLong) && t.unbegun()
 	return reply, err
 }
 
