@@ -71,6 +71,40 @@ func TestKill(t *testing.T) {
 	}
 }
 
+// TestKillShowing kills the program while previews are shown whose messages it
+// knows: the next process puts the answers in their place.
+func TestKillShowing(t *testing.T) {
+	const people = 5
+	var goOn atomic.Bool
+	w := newRealWorld(t, bottest.Config{}, ollamatest.Config{Answer: func(r ollamatest.Request) ollamatest.Answer {
+		if goOn.Load() || strings.HasPrefix(waitingTokens(r)[0], fmt.Sprintf("p%dq", people)) {
+			return answerTokens(r)
+		}
+		return ollamatest.Answer{ollamatest.Text(answerBegin + " what"), ollamatest.Hang()}
+	}})
+	c := w.crowd(people + 1)
+	d := w.start()
+	for i := range people {
+		c.ask(i)
+	}
+	w.wait("the previews", func() bool {
+		return !slices.ContainsFunc(c.people[:people], func(p *bottest.Person) bool { return len(p.Chat().FromBot()) == 0 })
+	})
+	// Transactions are done in their order: when somebody else has been answered,
+	// the previews' ids are stored.
+	c.ask(people)
+	w.wait("the other answer", func() bool { return c.answered(people) })
+	d.kill()
+	goOn.Store(true)
+	w.start()
+	w.waitAnswered(c)
+	for i, p := range c.people[:people] {
+		if s := c.state(i); len(s.answered) != 1 || len(p.Chat().FromBot()) != 1 {
+			t.Errorf("the chat shows\n%s", seen(p.Chat()))
+		}
+	}
+}
+
 // resend presses all buttons that offer to send an answer again: then everybody
 // has everything, and twice only what they asked for.
 func (w *realWorld) resend(c *crowd) {

@@ -38,14 +38,14 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// executable gives the path of the built program.
+// executable gives the path of the program, built as "make build" builds it.
 func executable(tb testing.TB) string {
 	tb.Helper()
 	program.once.Do(func() {
 		if program.dir, program.err = os.MkdirTemp("", "agentd-test-"); program.err != nil {
 			return
 		}
-		build := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(program.dir, "agentd"), ".")
+		build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(program.dir, "agentd"), ".")
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
 			program.err = fmt.Errorf("%w: %s", err, out)
