@@ -180,7 +180,7 @@ func (s *Supervisor) fill(ctx, turns context.Context) (next time.Time) {
 				s.log.Error("claim a turn", "err", err)
 			}
 			s.claimPause = min(max(2*s.claimPause, time.Second), 30*time.Second)
-			return time.Now().Add(s.claimPause)
+			return now.Add(s.claimPause)
 		}
 		s.claimPause = 0
 		if !ok {
