@@ -168,11 +168,15 @@ func TestMigrate(t *testing.T) {
 	t.Run("where somebody was faster", func(t *testing.T) {
 		c := newStore(t)
 		talk(t, c, 1, old, "before")
+		topic := text(3, old, "topic")
+		topic.Address.Thread = 3
+		end(t, c.Store, ask(t, c.Store, topic), "T")
 		young := ask(t, c.Store, by(7, text(2, moved, "young")))
 		check(t, c.SetPerson(t.Context(), old, agent.PersonAllowed, "Team"))
 		check(t, c.SetPerson(t.Context(), moved, agent.PersonBlocked, "Team"))
 		check(t, c.Migrate(t.Context(), old, moved))
 		equal(t, list(t, c, moved), "before(1) young*(1)")
+		equal(t, count(t, c.Store, `SELECT count(*) FROM sessions WHERE current = 1 AND thread = 3 AND chat = ?`, moved), 1)
 		end(t, c.Store, young, "Y")
 		if known := must(c.Known(t.Context()))(t); len(known) != 1 || known[0].State != agent.PersonBlocked {
 			t.Errorf("known %+v", known) // what was decided about the new id holds

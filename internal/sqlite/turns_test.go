@@ -54,6 +54,13 @@ func TestClaim(t *testing.T) {
 		}
 		nothingToClaim(t, c.Store)
 	})
+	t.Run("in the order they came, whatever their numbers", func(t *testing.T) {
+		c := newStore(t)
+		accept1(t, c.Store, came(-20, -20, text(9, 7, "a")), came(-10, -10, text(2, 7, "b")))
+		turn := claim(t, c.Store)
+		equal(t, told(t, c.Store, turn.Session), "user: a+b")
+		equal(t, turn.Question, 2)
+	})
 	t.Run("one open turn a session", func(t *testing.T) {
 		c := newStore(t)
 		turn := ask(t, c.Store, text(1, 7, "a"))
@@ -494,11 +501,13 @@ func TestRetry(t *testing.T) {
 		step(t, c.Store, turn, calls("1"))
 		step(t, c.Store, turn, result("1", "one"))
 		end(t, c.Store, turn, "A")
+		must(c.write.conn.ExecContext(t.Context(), `UPDATE turns SET ended = 5`))(t)
 		accept1(t, c.Store, kind(agent.KindControl, text(9, 7, "/retry")))
 		me := person(7)
 		me.Rights = agent.Member // what they may do has changed since
 		old := must(c.Retry(t.Context(), at(7), me, 9, again))(t)
 		equal(t, old.Turn, turn.Turn)
+		equal(t, count(t, c.Store, `SELECT ended FROM turns WHERE id = ?`, old.Turn), 5)
 		equal(t, told(t, c.Store, turn.Session), "user: before | assistant: B | user: a again, after 4 entries")
 		open := must(c.Open(t.Context()))(t)
 		if len(open) != 1 || open[0].Turn == turn.Turn || open[0].Principal != me || open[0].Question != 2 || open[0].Attempts != 0 || !open[0].Private {
