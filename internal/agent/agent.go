@@ -39,7 +39,7 @@ type Agent struct {
 // harmless, else answered as interrupted.
 //
 // Together with an answer it may return a *Fault that is a note under it
-// (FaultStepLimit, FaultLoop). Other errors come without an answer; the cause of
+// (FaultStepLimit, FaultLoop, FaultUnfinished). Other errors come without an answer; the cause of
 // a cancelled ctx is returned as it is.
 func (a *Agent) Run(ctx context.Context, scope Scope, t Transcript, watch func(Delta)) (Reply, error) {
 	if watch == nil {
@@ -86,6 +86,9 @@ func (r *run) loop(ctx context.Context) (Reply, error) {
 		}
 		calls := reply.Message.Calls()
 		if len(calls) == 0 {
+			if reply.Cut {
+				return reply, &Fault{Code: FaultUnfinished}
+			}
 			return reply, nil
 		}
 		r.adopt(&reply.Message)

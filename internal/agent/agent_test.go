@@ -315,3 +315,13 @@ func TestCallsInOneMessageAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// An answer that ran into the model's limit is not passed off as a whole one.
+func TestACutAnswerSaysSo(t *testing.T) {
+	a := agent.Agent{Model: agenttest.NewModel(agenttest.Step{Text: "First, you", Cut: true})}
+	reply, err := a.Run(t.Context(), scope, agenttest.NewTranscript(user("hi")), nil)
+	var f *agent.Fault
+	if reply.Message.Text() != "First, you" || !errors.As(err, &f) || f.Code != agent.FaultUnfinished {
+		t.Errorf("got %q, %v", reply.Message.Text(), err)
+	}
+}

@@ -47,6 +47,7 @@ const (
 	FaultDiskFull     FaultCode = "disk_full"     // the disk has no room for the answer
 	FaultBroke        FaultCode = "broke"         // anything else; args: turn
 	FaultStepLimit    FaultCode = "step_limit"    // a note under an answer; args: steps
+	FaultUnfinished   FaultCode = "unfinished"    // a note under an answer: the model ran into its output limit
 	FaultLoop         FaultCode = "loop"          // a note under an answer: the model repeated the same call; args: tool
 )
 

@@ -17,7 +17,8 @@ var _ agent.Model = (*Client)(nil)
 
 // Generate asks the model and streams its answer to watch, which may be nil.
 // The reply is complete: a stream that ends before the server said so is an
-// error that wraps agent.ErrTransient. A thought goes to watch only. A tool
+// error that wraps agent.ErrTransient; one that goes on beyond what the context
+// could hold is cut. A thought goes to watch only. A tool
 // call has the id that the server gave it, if any, and arguments that are no JSON
 // object as a JSON string.
 //
@@ -93,12 +94,16 @@ func (c *Client) generate(ctx context.Context, model string, info known, req age
 		if err := json.Unmarshal(line, &part); err != nil {
 			return agent.Reply{}, c.broken(ctx, fmt.Errorf("a line of the stream: %w", err))
 		}
-		if len(part.Error) > 0 {
+		if part.failed() {
 			return agent.Reply{}, c.broken(ctx, fmt.Errorf("the server broke off: %s", oneLine(errorText(line), 500)))
 		}
 		r.add(&part)
 		if watch != nil && (part.Message.Content != "" || part.Message.Thinking != "") {
 			watch(agent.Delta{Text: part.Message.Content, Thought: part.Message.Thinking})
+		}
+		if endless := r.bytes > tokenBytes*c.numCtx(info); endless && !part.Done {
+			c.log.Warn("the model's answer has no end; it is cut off", "model", model, "bytes", r.bytes)
+			return r.finish(&part), nil
 		}
 		if part.Done {
 			c.log.Debug("model answered", "model", model, "took", time.Since(begun), "request_bytes", len(body),
@@ -234,7 +239,7 @@ func (c *Client) Pull(ctx context.Context, model string, progress func(Progress)
 		if err := json.Unmarshal(line, &p); err != nil {
 			return c.broken(ctx, fmt.Errorf("a line of the pull: %w", err))
 		}
-		if len(p.Error) > 0 {
+		if isError(p.Error) {
 			text := oneLine(errorText(line), 200)
 			return &agent.Fault{Code: agent.FaultModelRefused, Args: map[string]string{"status": "pull", "text": text}}
 		}

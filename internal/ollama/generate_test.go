@@ -325,8 +325,8 @@ func TestCutStreams(t *testing.T) {
 func TestLongLine(t *testing.T) {
 	srv := ollamatest.New(ollamatest.Config{})
 	c := connect(t, srv, ollama.Config{})
-	srv.Queue(ollamatest.Answer{ollamatest.Tokens(strings.Repeat("x", 9<<20), "y")}, ollamatest.Answer{ollamatest.Raw("\n \r\n"), ollamatest.Raw(`{"message":{"content":"no break at the end"},"done":true}`), ollamatest.Cut()})
-	if reply, err := c.Generate(t.Context(), question("x"), nil); err != nil || len(said(reply)) != 9<<20+1 {
+	srv.Queue(ollamatest.Answer{ollamatest.Raw(`{"message":{"content":"` + strings.Repeat("x", 9<<20) + `"},"done":true}` + "\n"), ollamatest.Cut()}, ollamatest.Answer{ollamatest.Raw("\n \r\n"), ollamatest.Raw(`{"message":{"content":"no break at the end"},"done":true}`), ollamatest.Cut()})
+	if reply, err := c.Generate(t.Context(), question("x"), nil); err != nil || len(said(reply)) != 9<<20 {
 		t.Errorf("%d bytes, %v", len(said(reply)), err)
 	}
 	if reply, err := c.Generate(t.Context(), question("x"), nil); err != nil || said(reply) != "no break at the end" {
@@ -550,6 +550,38 @@ func BenchmarkGenerate(b *testing.B) {
 	for b.Loop() {
 		if _, err := c.Generate(b.Context(), req, func(agent.Delta) {}); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// A stream without end is cut off, whatever it is made of.
+func TestEndlessAnswers(t *testing.T) {
+	for name, line := range map[string]string{
+		"text":     `{"message":{"content":"and so on, "}}`,
+		"thoughts": `{"message":{"thinking":"but wait, "}}`,
+		"nothing":  `{"message":{"content":""}}`,
+		"calls":    `{"message":{"tool_calls":[{"function":{"name":"f","arguments":{"a":"b"}}}]}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			srv := ollamatest.New(ollamatest.Config{})
+			c := connect(t, srv, ollama.Config{NumCtx: 64})
+			srv.Queue(ollamatest.Answer{ollamatest.Raw(strings.Repeat(line+"\n", 1000)), ollamatest.Hang()})
+			reply, err := c.Generate(t.Context(), question("tell"), nil)
+			if err != nil || !reply.Cut || len(said(reply)) > 64*64 {
+				t.Errorf("%d bytes, cut: %v, %v", len(said(reply)), reply.Cut, err)
+			}
+		})
+	}
+}
+
+// Some servers send an empty error with every chunk.
+func TestAnEmptyErrorIsNone(t *testing.T) {
+	for _, none := range []string{`null`, `""`} {
+		srv := ollamatest.New(ollamatest.Config{})
+		c := connect(t, srv, ollama.Config{})
+		srv.Queue(ollamatest.Answer{ollamatest.Replay(`{"message":{"content":"fine"},"error":` + none + "}\n" + `{"done":true,"error":` + none + "}\n")})
+		if reply, err := c.Generate(t.Context(), question("hi"), nil); err != nil || said(reply) != "fine" {
+			t.Errorf("%s: %q, %v", none, said(reply), err)
 		}
 	}
 }

@@ -71,27 +71,45 @@ type chunk struct {
 	Error           json.RawMessage `json:"error"`
 }
 
+// failed tells whether the chunk is an error. Some servers send a null with every one.
+func (c *chunk) failed() bool { return isError(c.Error) }
+
+func isError(raw json.RawMessage) bool {
+	text := string(raw)
+	return text != "" && text != "null" && text != `""`
+}
+
+// A reply is taken to be without end when it holds more than its context could:
+// tokenBytes for each token, where a chunk that says nothing counts too.
+const (
+	tokenBytes = 64
+	chunkBytes = 8
+)
+
 // reply collects an answer.
 type reply struct {
 	text  strings.Builder
 	calls []agent.Part
+	bytes int // that came, thoughts included
 }
 
 // add takes a chunk. Calls are kept from any chunk, not only from the last (C095).
 func (r *reply) add(c *chunk) {
 	r.text.WriteString(c.Message.Content)
+	r.bytes += chunkBytes + len(c.Message.Content) + len(c.Message.Thinking)
 	for _, call := range c.Message.ToolCalls {
+		r.bytes += len(call.Function.Name) + len(call.Function.Arguments)
 		r.calls = append(r.calls, agent.Part{Call: &agent.Call{
 			ID: call.ID, Name: cleanName(call.Function.Name), Args: decodeArgs(call.Function.Arguments),
 		}})
 	}
 }
 
-// finish returns the complete reply; last is the chunk that said done.
+// finish returns the complete reply; last is the chunk that said done, or ran over.
 func (r *reply) finish(last *chunk) agent.Reply {
 	out := agent.Reply{
 		Message: agent.Message{Role: agent.Assistant},
-		Cut:     last.DoneReason == "length",
+		Cut:     last.DoneReason == "length" || !last.Done,
 		Usage:   agent.Usage{Prompt: last.PromptEvalCount, Output: last.EvalCount},
 	}
 	if r.text.Len() > 0 {

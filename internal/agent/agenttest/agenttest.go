@@ -26,6 +26,7 @@ type Step struct {
 	Calls []agent.Call
 	Err   error
 	Hang  bool
+	Cut   bool // the reply ran into the output limit
 }
 
 // NewModel makes a model that plays the steps; after the last it fails.
@@ -53,7 +54,7 @@ func (m *Model) Generate(ctx context.Context, req agent.Request, watch func(agen
 	if watch != nil && step.Text != "" {
 		watch(agent.Delta{Text: step.Text})
 	}
-	reply := agent.Reply{Message: agent.Message{Role: agent.Assistant}}
+	reply := agent.Reply{Message: agent.Message{Role: agent.Assistant}, Cut: step.Cut}
 	if step.Text != "" || len(step.Calls) == 0 {
 		reply.Message.Parts = append(reply.Message.Parts, agent.Part{Text: step.Text})
 	}
