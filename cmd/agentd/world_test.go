@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"net"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -32,6 +33,8 @@ type world struct {
 
 	dialOllama func(context.Context, string, string) (net.Conn, error) // nil: the Ollama server's
 	probe      func(verb string, committed bool) error                 // of the store; nil: none
+
+	wrapTelegram func(http.RoundTripper) http.RoundTripper // nil: nothing
 }
 
 func newWorld(t testing.TB, cfg ollamatest.Config) *world {
@@ -57,6 +60,7 @@ func newWorld(t testing.TB, cfg ollamatest.Config) *world {
 
 // running is a daemon that runs the same code as main.
 type running struct {
+	ctx    context.Context
 	cancel context.CancelFunc
 	code   chan int
 	log    *buffer
@@ -65,7 +69,7 @@ type running struct {
 // start runs the daemon in this world; with d it dies when d says so.
 func (w *world) start(d *death) *running {
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &running{cancel: cancel, code: make(chan int, 1), log: &buffer{}}
+	r := &running{ctx: ctx, cancel: cancel, code: make(chan int, 1), log: &buffer{}}
 	w.logs = append(w.logs, r.log)
 	p := w.process(r.log)
 	if d != nil {
@@ -78,7 +82,7 @@ func (w *world) start(d *death) *running {
 
 // process is what a subcommand gets of this world.
 func (w *world) process(out io.Writer) process {
-	p := process{dir: w.dir, stdout: out, stderr: out, dialTelegram: w.tg.Dial, dialOllama: w.dialOllama, tools: w.tools, probe: w.probe}
+	p := process{dir: w.dir, stdout: out, stderr: out, dialTelegram: w.tg.Dial, dialOllama: w.dialOllama, tools: w.tools, probe: w.probe, wrapTelegram: w.wrapTelegram}
 	if p.dialOllama == nil {
 		p.dialOllama = w.llm.Dial
 	}
