@@ -216,3 +216,57 @@ func TestDeletedMessages(t *testing.T) {
 		})
 	}
 }
+
+// With Telegram's own flood limits on and everybody talking at once, no call is
+// refused, the answers of a group keep their order, and previews leave them room.
+func TestNoCallIsRefusedUnderFloodLimits(t *testing.T) {
+	cfg, text := many(40) // 4 s each
+	inWorld(t, cfg, func(t *testing.T, w *world) {
+		w.flood(t)
+		w.env["TELEGRAM_ALLOWED_USERS"], w.env["OLLAMA_NUM_PARALLEL"], w.env["AGENT_WORKERS"] = "*", "50", "50"
+		chat := w.tg.AddChat(group, "group", "Team", false)
+		w.running(t, func() {
+			for i := range int64(40) {
+				who := w.tg.User(1000+i, fmt.Sprint("Person ", i), "en")
+				who.Send("a long one")
+				if i < 12 {
+					who.SendTo(group, "@agent_test_bot a long one")
+				}
+			}
+			pass(3 * time.Minute)
+		})
+		for i := range int64(40) {
+			shows(t, w.tg.Chat(1000+i), text)
+		}
+		if n := len(chat.FromBot()); n != 12 {
+			t.Errorf("%d answers in the group", n)
+		}
+		for _, c := range w.tg.Calls(func(c bottest.Call) bool { return c.Code == http.StatusTooManyRequests }) {
+			t.Errorf("%s in %d: %s", c.Method, c.Chat, c.Error)
+		}
+	})
+}
+
+// A message that Telegram refuses for a reason of its own is told to the owner, never dropped in silence.
+func TestRefusalsAreTold(t *testing.T) {
+	for name, rule := range map[string]bottest.Rule{
+		"for a reason we do not know": {Status: 400, Error: "Bad Request: the moon is in the wrong quarter"},
+		"too large for the server":    {Status: 413, Body: "<html>413 Request Entity Too Large</html>"},
+		"again and again":             {Status: 500, Error: "Internal Server Error", Times: -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, ollamatest.Config{}, func(t *testing.T, w *world) {
+				w.env["TELEGRAM_ALLOWED_USERS"] = fmt.Sprintf("%d,%d", ann, bob)
+				rule.Method, rule.Chat = "sendMessage", bob
+				w.tg.Fault(rule)
+				w.running(t, func() {
+					w.tg.User(bob, "Bob", "en").Send("hello")
+					pass(24 * time.Hour)
+				})
+				if got := texts(w.tg.Chat(ann)); len(got) != 1 || !strings.Contains(got[0], "refused a message to chat "+fmt.Sprint(bob)) {
+					t.Errorf("the owner reads %q", got)
+				}
+			})
+		})
+	}
+}

@@ -142,6 +142,19 @@ func (w *world) ask(text string) bottest.Chat {
 	return w.tg.Chat(ann)
 }
 
+// flood turns Telegram's own flood limits on. It comes first in a test.
+func (w *world) flood(t *testing.T) {
+	t.Helper()
+	tg, err := bottest.New(bottest.Config{Token: w.tg.Token(), Flood: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.tg.Close()
+	w.tg = tg
+	t.Cleanup(func() { tg.Close() })
+	tg.User(ann, "Ann Lee", "en")
+}
+
 // running starts the daemon for f and stops it again.
 func (w *world) running(t *testing.T, f func()) {
 	t.Helper()
