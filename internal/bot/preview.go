@@ -18,7 +18,7 @@ const (
 	holdBack       = 30 * time.Millisecond  // for the end of the answer: a short one is one message and one call
 	gateRetry      = 250 * time.Millisecond // when the gate has no place for a preview
 	previewTimeout = 10 * time.Second       // of one call
-	previewSource  = 32 << 10               // bytes of an answer that are rendered: more than one message shows
+	previewSource  = 16 << 10               // bytes of an answer that are rendered: about as much as one message shows
 )
 
 // Progress shows a turn while it runs: that the bot types, and the answer as it
@@ -187,6 +187,9 @@ func (p *Progress) put(ctx context.Context, t markdown.Text) error {
 		return err
 	}
 	id, err := p.call(ctx, textPayload(t, "", opts...))
+	if err == nil && id == 0 { // nothing could be edited or removed
+		err = &callError{method: "sendMessage", reached: true, err: errors.New("an answer without a message id")}
+	}
 	if err != nil && !surelyFailed(err) {
 		return err // there may be a message: the store keeps it as unsettled
 	}

@@ -199,6 +199,22 @@ func TestPreviewDeletedByPerson(t *testing.T) {
 	})
 }
 
+// A server that answers without a message's id: there is nothing to edit, and the
+// answer is a message of its own.
+func TestPreviewWithoutAnId(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, ann)
+		s.srv.Fault(bottest.Rule{Method: "sendMessage", Body: `{"ok":true,"result":{"message_id":"odd"}}`})
+		p := s.bot.Follow(t.Context(), s.ask(ann, 0, 0))
+		text := stream(p, 40, 100*time.Millisecond)
+		s.finish(p, text)
+		s.shows(text)
+		if n := len(s.calls()); n != 2 {
+			t.Errorf("%d calls:%s", n, s.describe())
+		}
+	})
+}
+
 func TestResumedTurnEditsItsPreview(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, ann)

@@ -29,6 +29,11 @@ const minLimit = 20
 // ones are written out, so that they can be cut like any other text.
 const maxTarget = 2048
 
+// maxSource is the longest Markdown, in bytes, that is read as such. A longer text
+// is shown as it was written: the parser needs the square of some texts' length
+// ("[a](" again and again took minutes), and 16 messages are no chat any more.
+const maxSource = 64 << 10
+
 // Text is what one Telegram message shows: plain text and its styles, with
 // offsets and lengths in UTF-16 units.
 type Text struct {

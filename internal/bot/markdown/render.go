@@ -12,9 +12,13 @@ import (
 )
 
 // document renders the source. Link targets of more than longest bytes are
-// written out.
+// written out, and so is all of a source of more than maxSource.
 func (r *Renderer) document(source string, longest int) document {
-	b := []byte(clean(source))
+	source = clean(source)
+	if len(source) > maxSource {
+		return document{text: strings.ReplaceAll(source, "\t", codeTab)}
+	}
+	b := []byte(source)
 	root := r.parser.Parse(text.NewReader(b))
 	w := walker{source: b, longest: longest, used: map[string]bool{}}
 	w.references(root)

@@ -351,3 +351,23 @@ func BenchmarkPreview4000(b *testing.B) {
 		r.Preview(source, telegramLimit)
 	}
 }
+
+// What no chat answer is as long as is shown as it was written: the parser would
+// be at it for hours.
+func TestBeyondMarkdown(t *testing.T) {
+	for _, piece := range []string{"[a](", "[a](b", ">", "**a*b", "\\[", "word ", "\u0645\u0631\u062d\u0628\u0627"} {
+		source := strings.Repeat(piece, 1<<20/len(piece))
+		parts := New().Split(source, telegramLimit)
+		checkParts(t, parts, telegramLimit)
+		var words strings.Builder
+		for _, p := range parts {
+			if len(p.Entities) > 0 {
+				t.Fatalf("%q: entities %v", piece, p.Entities)
+			}
+			words.WriteString(p.Text.Text)
+		}
+		if got, want := strings.ReplaceAll(words.String(), " ", ""), strings.ReplaceAll(source, " ", ""); got != want {
+			t.Errorf("%q: %d bytes of %d", piece, len(got), len(want))
+		}
+	}
+}
