@@ -1,7 +1,6 @@
 package bot
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -26,7 +25,7 @@ const (
 // accept makes an Incoming of an update. It never fails: what it cannot decode, or
 // does not know, is kept as ignored, with the reason, so that one odd update does
 // not stop those behind it (C074).
-func (b *Bot) accept(ctx context.Context, raw json.RawMessage, now time.Time) (in agent.Incoming) {
+func (b *Bot) accept(raw json.RawMessage, now time.Time) (in agent.Incoming) {
 	in = agent.Incoming{Kind: agent.KindIgnored, Address: agent.Address{Channel: Channel}, At: now, Due: now, Raw: raw}
 	defer func() {
 		if p := recover(); p != nil {
@@ -45,7 +44,6 @@ func (b *Bot) accept(ctx context.Context, raw json.RawMessage, now time.Time) (i
 		return in
 	}
 	in.Update = u.ID
-	b.people.ensure(ctx)
 	me := b.identity()
 	switch {
 	case u.Message != nil:
@@ -91,6 +89,8 @@ func (b *Bot) acceptMessage(in *agent.Incoming, me identity, m *models.Message, 
 		switch {
 		case !in.Private:
 			in.Note = "a stranger in a group"
+		case in.Sender.ID <= 0:
+			in.Note = "a sender that many share"
 		case edited:
 			in.Note = "a stranger's edit"
 		case b.people.state(in.Sender.ID) == agent.PersonBlocked:
@@ -100,7 +100,7 @@ func (b *Bot) acceptMessage(in *agent.Incoming, me identity, m *models.Message, 
 		}
 		return
 	}
-	if !edited && m.ForwardOrigin == nil {
+	if !edited && m.ForwardOrigin == nil && m.ViaBot == nil {
 		if cmd, ok := parseCommand(me.unmentioned(m.Text)); ok && !me.named(cmd.bot) {
 			in.Note = "a command for another bot"
 			return
@@ -145,7 +145,7 @@ func (b *Bot) unanswerable(in *agent.Incoming, me identity, m *models.Message) s
 }
 
 // isControl says that a message is a command, a word that stops, or the code of a
-// pairing. A forwarded or edited one never is.
+// pairing. A forwarded or edited one never is, nor one that an inline bot wrote.
 func (b *Bot) isControl(in *agent.Incoming, me identity, m *models.Message) bool {
 	text := me.unmentioned(m.Text)
 	if _, ok := parseCommand(text); ok || isStop(text) {

@@ -44,6 +44,14 @@ func receptionist(t *testing.T, cfg Config) *Bot {
 	return b
 }
 
+// mustKnow has the bot read who was decided about.
+func mustKnow(t *testing.T, b *Bot) {
+	t.Helper()
+	if err := b.people.ensure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // batch reads a whole getUpdates answer.
 func batch(t *testing.T, file string) []json.RawMessage {
 	t.Helper()
@@ -71,7 +79,7 @@ func TestUpdateCorpus(t *testing.T) {
 			b := receptionist(t, Config{Allowed: []int64{mira}})
 			var got []agent.Incoming
 			for _, raw := range batch(t, file) {
-				in := b.accept(t.Context(), raw, now)
+				in := b.accept(raw, now)
 				if string(in.Raw) != string(raw) {
 					t.Error("the raw update changed")
 				}
@@ -107,7 +115,7 @@ func TestMentions(t *testing.T) { // C097
 	b := receptionist(t, Config{Allowed: []int64{mira}})
 	var got []string
 	for _, raw := range batch(t, "testdata/updates/upd_group_mentions.json") {
-		in := b.accept(t.Context(), raw, time.Now())
+		in := b.accept(raw, time.Now())
 		if in.Kind == agent.KindIgnored {
 			got = append(got, "no")
 		} else {
@@ -137,7 +145,7 @@ func TestMentions(t *testing.T) { // C097
 		"entity beyond the text":   {`"text":"hi","entities":[{"type":"mention","offset":1,"length":900}]`, agent.KindIgnored},
 	} {
 		raw := fmt.Sprintf(`{"update_id":5,"message":{"message_id":3,"date":1,"from":{"id":%d,"is_bot":false,"first_name":"Mira"},"chat":{"id":-4001,"type":"group","title":"G"},%s}}`, mira, c.message)
-		if in := b.accept(t.Context(), json.RawMessage(raw), time.Now()); in.Kind != c.kind {
+		if in := b.accept(json.RawMessage(raw), time.Now()); in.Kind != c.kind {
 			t.Errorf("%s: %s (%s), want %s", name, in.Kind, in.Note, c.kind)
 		}
 	}
@@ -161,7 +169,7 @@ func TestControls(t *testing.T) {
 		"cancel…": agent.KindControl, "stop it": agent.KindMessage, "stopwatch": agent.KindMessage, "don't stop": agent.KindMessage,
 		"ABCD-EFGH-JKMN-PQRS": agent.KindMessage, // there is an owner
 	} {
-		in := b.accept(t.Context(), private(text), time.Now())
+		in := b.accept(private(text), time.Now())
 		if in.Kind != want {
 			t.Errorf("%q is %s (%s), want %s", text, in.Kind, in.Note, want)
 		}
@@ -170,11 +178,15 @@ func TestControls(t *testing.T) {
 		}
 	}
 	forwarded := strings.Replace(string(private("/stop")), `"date":1`, `"date":1,"forward_origin":{"type":"hidden_user","date":1,"sender_user_name":"X"}`, 1)
-	if in := b.accept(t.Context(), json.RawMessage(forwarded), time.Now()); in.Kind != agent.KindMessage {
+	if in := b.accept(json.RawMessage(forwarded), time.Now()); in.Kind != agent.KindMessage {
 		t.Errorf("a forwarded command is %s", in.Kind)
 	}
+	inline := strings.Replace(string(private("/stop")), `"date":1`, `"date":1,"via_bot":{"id":9,"is_bot":true,"first_name":"B","username":"other_bot"}`, 1)
+	if in := b.accept(json.RawMessage(inline), time.Now()); in.Kind != agent.KindMessage || len(in.Parts[0].Taint) != 1 {
+		t.Errorf("an inline bot's command is %s", in.Kind)
+	}
 	edited := strings.Replace(string(private("stop")), `"message":`, `"edited_message":`, 1)
-	if in := b.accept(t.Context(), json.RawMessage(edited), time.Now()); in.Kind != agent.KindEdit {
+	if in := b.accept(json.RawMessage(edited), time.Now()); in.Kind != agent.KindEdit {
 		t.Errorf("an edit to stop is %s", in.Kind)
 	}
 }
@@ -198,7 +210,7 @@ func TestHold(t *testing.T) { // C099
 		if c.held {
 			want = now.Add(700 * time.Millisecond)
 		}
-		if in := b.accept(t.Context(), c.raw, now); !in.Due.Equal(want) || in.Kind != agent.KindMessage {
+		if in := b.accept(c.raw, now); !in.Due.Equal(want) || in.Kind != agent.KindMessage {
 			t.Errorf("%s: %s, due after %v", name, in.Kind, in.Due.Sub(now))
 		}
 	}
@@ -218,7 +230,7 @@ func TestMarksOfMeaning(t *testing.T) {
 		"negative":         {"ab", `[{"type":"code","offset":-1,"length":2}]`, "ab"},
 	} {
 		raw := strings.Replace(string(private("@")), `"text":"@"`, fmt.Sprintf(`"text":%q,"entities":%s`, c.text, c.entities), 1)
-		in := b.accept(t.Context(), json.RawMessage(raw), time.Now())
+		in := b.accept(json.RawMessage(raw), time.Now())
 		if len(in.Parts) != 1 || in.Parts[0].Text != c.want {
 			t.Errorf("%s: %+v, want %q", name, in.Parts, c.want)
 		}
@@ -246,7 +258,7 @@ func TestTaint(t *testing.T) {
 		"another chat": {`"external_reply":{"origin":{"type":"channel","date":1,"message_id":2,"chat":{"id":-100,"type":"channel","title":"News"}}},"quote":{"text":"do evil","position":0},"text":"so?"`, []string{"quote of News", ""}},
 	} {
 		raw := strings.Replace(string(private("@")), `"text":"@"`, c.fields, 1)
-		in := b.accept(t.Context(), json.RawMessage(raw), time.Now())
+		in := b.accept(json.RawMessage(raw), time.Now())
 		var got []string
 		for _, p := range in.Parts {
 			if strings.TrimSpace(p.Text) == "" {
@@ -266,7 +278,7 @@ func TestTaint(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	for name, want := range map[string]string{
-		" Ann\n Lee ": "Ann Lee", "a\u202Eevil": "aevil", "zero\u200Bwidth": "zerowidth", "nul\x00": "nul", "\u2066": "", "😀 Юрий": "😀 Юрий",
+		" Ann\n Lee ": "Ann Lee", "a\u202Eevil": "aevil", "zero\u200Bwidth": "zerowidth", "nul\x00": "nul", "\u2066": "", "\u3164\u2800": "", "😀 Юрий": "😀 Юрий",
 		strings.Repeat("я", 80): strings.Repeat("я", 63) + "…",
 	} {
 		if got := cleanName(name); got != want {
@@ -307,7 +319,7 @@ func FuzzAccept(f *testing.F) {
 		if !json.Valid(raw) {
 			return // the poller has split a JSON array
 		}
-		in := b.accept(t.Context(), raw, time.UnixMilli(1))
+		in := b.accept(raw, time.UnixMilli(1))
 		if strings.Contains(in.Note, "broke its reader") {
 			t.Fatalf("panic on %s", raw)
 		}
@@ -335,7 +347,7 @@ func BenchmarkAccept(b *testing.B) {
 	raw, now := private("hello, what can you do?"), time.Now()
 	b.ReportAllocs()
 	for b.Loop() {
-		if in := bot.accept(b.Context(), raw, now); in.Kind != agent.KindMessage {
+		if in := bot.accept(raw, now); in.Kind != agent.KindMessage {
 			b.Fatal(in.Note)
 		}
 	}

@@ -2,6 +2,7 @@ package bot
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -73,18 +74,19 @@ func (a *access) refresh(ctx context.Context) error {
 	return nil
 }
 
-// ensure reads the database's part if that was not done yet. When it cannot be
-// read, the configuration alone decides: nobody gets in by a fault.
-func (a *access) ensure(ctx context.Context) {
+// ensure reads the database's part if that was not done yet. Until it was read,
+// nobody is to be judged: it lets people in, and with "everybody" it keeps some out.
+func (a *access) ensure(ctx context.Context) error {
 	a.mu.RLock()
 	loaded := a.loaded
 	a.mu.RUnlock()
 	if loaded {
-		return
+		return nil
 	}
 	if err := a.refresh(ctx); err != nil {
-		a.log.Error("cannot read who is allowed; only the configured people are", "err", err)
+		return fmt.Errorf("who is allowed: %w", err)
 	}
+	return nil
 }
 
 // set stores a decision about somebody and makes it count at once.
@@ -236,6 +238,8 @@ func cleanName(s string) string {
 		case unicode.IsSpace(r):
 			return ' '
 		case !unicode.IsPrint(r):
+			return -1
+		case r == 0x115F, r == 0x1160, r == 0x2800, r == 0x3164, r == 0xFFA0: // letters that show nothing
 			return -1
 		}
 		return r

@@ -77,7 +77,7 @@ func TestRights(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		b.people.ensure(t.Context())
+		mustKnow(t, b)
 		chat := c.chat
 		if chat == 0 {
 			chat = c.id
@@ -93,13 +93,25 @@ func TestSharedSendersAreNobody(t *testing.T) { // C092, C074
 	for _, file := range files {
 		raw := batch(t, "testdata/updates/"+file+".json")[0]
 		for _, cfg := range []Config{{Allowed: []int64{mira}}, {Allowed: []int64{mira, groupAnonymousBot, channelBot, serviceAccount}}, {Everybody: true}} {
-			if in := receptionist(t, cfg).accept(t.Context(), raw, time.Now()); in.Kind != agent.KindIgnored {
+			if in := receptionist(t, cfg).accept(raw, time.Now()); in.Kind != agent.KindIgnored {
 				t.Errorf("%s with %v: %s", file, cfg.Allowed, in.Kind)
 			}
 		}
-		in := receptionist(t, Config{Allowed: []int64{mira, super}}).accept(t.Context(), raw, time.Now())
+		in := receptionist(t, Config{Allowed: []int64{mira, super}}).accept(raw, time.Now())
 		if in.Kind != agent.KindMessage || in.Sender.Rights != agent.Member || in.Sender.ID >= 0 || in.Sender.Name == "" {
 			t.Errorf("%s in an allowed chat: %s %+v (%s)", file, in.Kind, in.Sender, in.Note)
+		}
+	}
+}
+
+// In a private chat, too, an id that many share is nobody, and gets no line.
+func TestSharedSendersInPrivate(t *testing.T) {
+	for _, cfg := range []Config{{Allowed: []int64{mira}}, {Everybody: true}, {}} {
+		b := receptionist(t, cfg)
+		for _, id := range []int64{groupAnonymousBot, channelBot, serviceAccount} {
+			if in := b.accept(privateFrom(id, "hello"), time.Now()); in.Kind != agent.KindIgnored {
+				t.Errorf("%d is %s", id, in.Kind)
+			}
 		}
 	}
 }
@@ -108,7 +120,7 @@ func TestBotsAreNotAnswered(t *testing.T) { // C110
 	b := receptionist(t, Config{Allowed: []int64{super, 8, 7000000001}, Everybody: true})
 	for _, id := range []int64{8, 7000000001} {
 		raw := fmt.Sprintf(`{"update_id":5,"message":{"message_id":3,"date":1,"from":{"id":%d,"is_bot":true,"first_name":"Bot"},"chat":{"id":%d,"type":"supergroup"},"text":"@agent_test_bot hi","entities":[{"type":"mention","offset":0,"length":15}]}}`, id, super)
-		if in := b.accept(t.Context(), json.RawMessage(raw), time.Now()); in.Kind != agent.KindIgnored || !strings.Contains(in.Note, "message") {
+		if in := b.accept(json.RawMessage(raw), time.Now()); in.Kind != agent.KindIgnored || !strings.Contains(in.Note, "message") {
 			t.Errorf("%d: %s (%s)", id, in.Kind, in.Note)
 		}
 	}
@@ -127,7 +139,7 @@ func TestWarnings(t *testing.T) {
 func TestMigrationMovesTheAllowance(t *testing.T) { // C017
 	b := receptionist(t, Config{Allowed: []int64{mira, -4001}})
 	to := batch(t, "testdata/updates/upd_migrate_to.json")[0]
-	if in := b.accept(t.Context(), to, time.Now()); in.Kind != agent.KindControl {
+	if in := b.accept(to, time.Now()); in.Kind != agent.KindControl {
 		t.Fatalf("%s (%s)", in.Kind, in.Note)
 	}
 	// At once, before the database knows.
@@ -145,7 +157,7 @@ func TestMigrationMovesTheAllowance(t *testing.T) { // C017
 	if err != nil {
 		t.Fatal(err)
 	}
-	next.people.ensure(t.Context())
+	mustKnow(t, next)
 	if got := next.people.rights(99, super); got != agent.Member {
 		t.Errorf("rights in the new chat after a restart: %v", got)
 	}
@@ -183,7 +195,7 @@ func TestStartPairing(t *testing.T) {
 		digits, _ = parseCode(other)
 	}
 	// While there is no owner, a code is taken out of the questions, whoever sends it.
-	if in := b.accept(t.Context(), private(code), time.Now()); in.Kind != agent.KindControl {
+	if in := b.accept(private(code), time.Now()); in.Kind != agent.KindControl {
 		t.Errorf("a code is %s", in.Kind)
 	}
 	if ok, err := b.store.Pair(t.Context(), mira, "Mira", codeHash(digits), time.Now()); !ok || err != nil {

@@ -75,7 +75,7 @@ func New(cfg Config, store Store, models Models) (*Bot, error) {
 		cfg: cfg, api: a, gate: newGate(cfg.Rates), store: store, models: models, log: cfg.Log,
 		me: newAccount(), say: say, md: markdown.New(), people: newAccess(cfg, store, cfg.Log),
 	}
-	b.poller = &poller{api: a, inbox: store, me: b.me, accept: b.accept, delay: b.delayed, log: cfg.Log}
+	b.poller = &poller{api: a, inbox: store, me: b.me, ready: b.people.ensure, accept: b.accept, delay: b.delayed, log: cfg.Log}
 	b.sender = newSender(b)
 	return b, nil
 }

@@ -110,7 +110,10 @@ func (c *controls) handle(ctx context.Context, in agent.Incoming) bool {
 	}
 	if err != nil {
 		c.log.Error("a command failed", "chat", in.Address.Chat, "update", in.Update, "err", err)
-		out = reply{posts: []agent.Post{c.text(in, c.say.say(in.Lang, "broke"), nil)}}
+		out = reply{}
+		if in.Sender.Rights > agent.Stranger {
+			out.posts = []agent.Post{c.text(in, c.say.say(in.Lang, "broke"), nil)}
+		}
 	}
 	if !out.handled {
 		if err := c.store.Handled(ctx, in.Update, out.posts...); err != nil {
@@ -144,7 +147,9 @@ func (c *controls) respond(ctx context.Context, in agent.Incoming) (u models.Upd
 	}
 	ctx, cancel := context.WithTimeout(ctx, controlDeadline)
 	defer cancel()
-	c.people.ensure(ctx)
+	if err := c.people.ensure(ctx); err != nil {
+		return u, reply{}, err
+	}
 	// Rights as they are now: a decision may have been taken since it was written.
 	in.Sender.Rights = c.people.rights(in.Sender.ID, in.Address.Chat)
 	c.learnOwnerLang(ctx, in)

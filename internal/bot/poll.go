@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -38,7 +39,8 @@ type poller struct {
 	api    *api
 	inbox  Inbox
 	me     *account
-	accept func(ctx context.Context, raw json.RawMessage, now time.Time) agent.Incoming
+	ready  func(ctx context.Context) error // nil once it can be judged who may talk
+	accept func(raw json.RawMessage, now time.Time) agent.Incoming
 	delay  func(ctx context.Context, batch []agent.Incoming) // told of what cannot be stored now
 	log    *slog.Logger
 
@@ -79,15 +81,17 @@ func (b *Bot) Trouble() string {
 func (p *poller) run(ctx context.Context) error {
 	pause := backoff{first: 500 * time.Millisecond, most: 30 * time.Second}
 	wait := time.Duration(0) // the first poll, and each after trouble, tells at once how things are
+	stale := false           // the last batch held nothing new
 	for {
 		began := time.Now()
 		updates, err := p.api.updates(ctx, p.offset, wait)
 		if ctx.Err() != nil {
 			return nil
 		}
+		fresh := 0
 		if err == nil {
 			p.last.Store(time.Now().UnixMilli())
-			err = p.take(ctx, updates)
+			fresh, err = p.take(ctx, updates)
 		}
 		if ctx.Err() != nil {
 			return nil
@@ -110,60 +114,76 @@ func (p *poller) run(ctx context.Context) error {
 		}
 		p.recovered()
 		pause.reset()
-		if len(updates) == 0 && wait > 0 && time.Since(began) < time.Second && !sleep(ctx, time.Second) {
-			return nil // a server without long polls is not to be hammered
+		// A server without long polls, or one that takes no offset, is not to be hammered.
+		hurried := len(updates) == 0 && wait > 0 && time.Since(began) < time.Second
+		repeats := len(updates) > 0 && fresh == 0
+		if (hurried || repeats && stale) && !sleep(ctx, time.Second) {
+			return nil
 		}
+		stale = repeats
 		wait = pollTimeout
 	}
 }
 
-// take stores a batch; when it returns nil, the batch may be confirmed. While the
-// store fails, Telegram is not asked for more.
-func (p *poller) take(ctx context.Context, updates []json.RawMessage) error {
+// take stores a batch and gives how much of it was new; without an error the batch
+// may be confirmed. While the store fails, Telegram is not asked for more.
+func (p *poller) take(ctx context.Context, updates []json.RawMessage) (fresh int, err error) {
 	if len(updates) == 0 {
-		return nil
+		return 0, nil
 	}
 	select {
 	case <-p.me.known: // who we are decides what is addressed to us
 	case <-ctx.Done():
-		return ctx.Err()
+		return 0, ctx.Err()
 	}
+	var batch []agent.Incoming
+	var next int64
+	pause := backoff{first: 500 * time.Millisecond, most: 30 * time.Second}
+	for {
+		err := p.ready(ctx)
+		if err == nil && batch == nil {
+			if batch, next = p.decode(updates); len(batch) == 0 { // asked again, they would come again at once
+				return 0, &callError{method: "getUpdates", reached: true, err: errors.New("no update has an id")}
+			}
+		}
+		if err == nil {
+			fresh, err = p.inbox.Accept(ctx, batch)
+		}
+		if err == nil {
+			p.offset = next
+			return fresh, nil
+		}
+		if ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
+		p.now.Store(new(troubleStore))
+		if p.reports.due(troubleStore, time.Hour) {
+			p.log.Error("updates cannot be stored; Telegram keeps them and we try again", "updates", len(updates), "err", err)
+			p.delay(ctx, batch)
+		}
+		if !sleep(ctx, pause.next()) {
+			return 0, ctx.Err()
+		}
+	}
+}
+
+// decode makes rows of a batch, and gives the offset that confirms it. That is not
+// above p.offset for sure: ids begin anew at random after a quiet week.
+func (p *poller) decode(updates []json.RawMessage) (batch []agent.Incoming, next int64) {
 	now := time.Now()
-	next := int64(0) // not above p.offset for sure: ids begin anew at random after a quiet week
-	batch := make([]agent.Incoming, 0, len(updates))
+	batch = make([]agent.Incoming, 0, len(updates))
 	for _, raw := range updates {
 		var u struct {
 			ID int64 `json:"update_id"`
 		}
-		if err := json.Unmarshal(raw, &u); err != nil || u.ID == 0 {
+		if err := json.Unmarshal(raw, &u); err != nil || u.ID <= 0 || u.ID == math.MaxInt64 {
 			p.log.Error("an update without an id is left out", "bytes", len(raw))
 			continue
 		}
 		next = max(next, u.ID+1)
-		batch = append(batch, p.accept(ctx, raw, now))
+		batch = append(batch, p.accept(raw, now))
 	}
-	if len(batch) == 0 { // asked again, they would come again at once
-		return &callError{method: "getUpdates", reached: true, err: errors.New("no update has an id")}
-	}
-	pause := backoff{first: 500 * time.Millisecond, most: 30 * time.Second}
-	for {
-		_, err := p.inbox.Accept(ctx, batch)
-		if err == nil {
-			p.offset = next
-			return nil
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		p.now.Store(new(troubleStore))
-		if p.reports.due(troubleStore, time.Hour) {
-			p.log.Error("updates cannot be stored; Telegram keeps them and we try again", "updates", len(batch), "err", err)
-			p.delay(ctx, batch)
-		}
-		if !sleep(ctx, pause.next()) {
-			return ctx.Err()
-		}
-	}
+	return batch, next
 }
 
 // mostTold bounds how many chats are told of a delay, one after the other.

@@ -436,3 +436,90 @@ func TestBackoff(t *testing.T) {
 		t.Errorf("after reset %v", got)
 	}
 }
+
+// A server that takes no offset gives the same batch again and again.
+func TestPollIsNotHurriedByRepeats(t *testing.T) {
+	withDelivery(t, func(d *delivery) {
+		d.srv.Fault(bottest.Rule{Method: "getUpdates", Times: -1, Body: `{"ok":true,"result":[
+			{"update_id":42,"message":{"message_id":1,"date":1,"chat":{"id":1001,"type":"private"},"from":{"id":1001,"first_name":"Ann"},"text":"/id"}}]}`})
+		_, stop := d.polling()
+		defer stop()
+		d.pass(time.Minute)
+		if n := len(d.polls()); n < 50 || n > 70 {
+			t.Errorf("%d polls in a minute", n)
+		}
+		if got := d.inbox(); !slices.Equal(got, []int64{42}) {
+			t.Errorf("inbox %v", got)
+		}
+	})
+}
+
+// Ids that cannot be confirmed are left out; the offset never runs over.
+func TestPollAbsurdIds(t *testing.T) {
+	withDelivery(t, func(d *delivery) {
+		text := `,"message":{"message_id":-9223372036854775808,"date":9223372036854775807,"chat":{"id":1001,"type":"private"},"from":{"id":1001,"first_name":"Ann"},"text":"/id"}}`
+		d.srv.Fault(bottest.Rule{Method: "getUpdates", Body: `{"ok":true,"result":[{"update_id":-5` + text + `,{"update_id":0` + text + `,{"update_id":9223372036854775807` + text +
+			`,{"update_id":18446744073709551616` + text + `,{"update_id":"7"` + text + `,{"update_id":42` + text + `]}`})
+		_, stop := d.polling()
+		defer stop()
+		d.pass(time.Second)
+		if got := d.inbox(); !slices.Equal(got, []int64{42}) {
+			t.Errorf("inbox %v", got)
+		}
+		if got := d.polls()[1].Params["offset"]; got != int64(43) {
+			t.Errorf("offset %v", got)
+		}
+	})
+}
+
+// forgetful is a store that cannot read for a while.
+type forgetful struct {
+	Store
+	down *atomic.Bool
+}
+
+func (f forgetful) Known(ctx context.Context) ([]agent.Known, error) {
+	if f.down.Load() {
+		return nil, errDisk
+	}
+	return f.Store.Known(ctx)
+}
+
+// Nobody is judged before it is known who was decided about: neither is somebody
+// who is blocked let in, nor somebody who is allowed turned away.
+func TestPollWaitsUntilPeopleAreKnown(t *testing.T) {
+	withDelivery(t, func(d *delivery) {
+		d.cfg.Everybody = true
+		for id, state := range map[int64]agent.PersonState{bob: agent.PersonBlocked} {
+			if err := d.store.SetPerson(d.ctx, id, state, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var down atomic.Bool
+		down.Store(true)
+		b, err := New(d.cfg, forgetful{d.store, &down}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(d.ctx)
+		ended := make(chan error)
+		go func() { ended <- b.Poll(ctx) }()
+		d.srv.User(bob, "Bob", "en").Send("hello")
+		d.pass(time.Minute)
+		if n := len(d.polls()); n != 1 || b.Trouble() != "store" {
+			t.Errorf("%d polls, trouble %q", n, b.Trouble())
+		}
+		down.Store(false)
+		d.pass(time.Minute)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		b.api.poll.CloseIdleConnections()
+		b.api.send.CloseIdleConnections()
+		rows, err := d.store.Ignored(d.ctx, 10)
+		if err != nil || len(rows) != 1 || rows[0].Note != "blocked" {
+			t.Errorf("%+v, %v", rows, err)
+		}
+	})
+}
