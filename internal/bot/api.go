@@ -25,6 +25,8 @@ const (
 	maxConns     = 64               // to the server, besides the poll's
 	maxUpdates   = 64 << 20         // bytes of a getUpdates answer
 	maxAnswer    = 4 << 20          // bytes of any other
+
+	longestPenalty = 24 * 60 * 60 // seconds that we wait because we are told to
 )
 
 // api speaks the Bot API: a POST of JSON for each call. The library is used for
@@ -222,7 +224,7 @@ func (a *api) decode(method string, resp *http.Response, data []byte, out any) e
 	if !r.OK {
 		return &APIError{
 			Method: method, Code: r.Code, Description: a.redact(r.Description),
-			RetryAfter: time.Duration(r.Parameters.RetryAfter) * time.Second, MigrateTo: r.Parameters.MigrateTo,
+			RetryAfter: time.Duration(min(max(r.Parameters.RetryAfter, 0), longestPenalty)) * time.Second, MigrateTo: r.Parameters.MigrateTo,
 		}
 	}
 	if out == nil {

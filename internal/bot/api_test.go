@@ -308,3 +308,16 @@ func TestAddressed(t *testing.T) {
 		}
 	}
 }
+
+// However long we are told to wait, we do not wait for years.
+func TestRetryAfterIsBounded(t *testing.T) {
+	a := receptionist(t, Config{}).api
+	for said, want := range map[string]time.Duration{"3": 3 * time.Second, "-5": 0, "9000000000": 24 * time.Hour, "9223372036854775807": 24 * time.Hour} {
+		body := `{"ok":false,"error_code":429,"description":"Too Many Requests","parameters":{"retry_after":` + said + `}}`
+		err := a.decode("sendMessage", &http.Response{StatusCode: http.StatusTooManyRequests}, []byte(body), nil)
+		refused := (*APIError)(nil)
+		if !errors.As(err, &refused) || refused.RetryAfter != want {
+			t.Errorf("%s: %v", said, err)
+		}
+	}
+}

@@ -27,11 +27,8 @@ func (c *controls) chooseModel(ctx context.Context, in agent.Incoming) (reply, e
 		return c.ownersOnly(in), nil
 	}
 	installed, err := c.installed(ctx)
-	if fault := (*agent.Fault)(nil); errors.As(err, &fault) {
-		return reply{posts: []agent.Post{c.text(in, c.explain(in.Lang, fault), nil)}}, nil
-	}
 	if err != nil {
-		return reply{}, err
+		return c.noModels(in, err)
 	}
 	keyboard := &models.InlineKeyboardMarkup{}
 	for _, m := range installed {
@@ -63,13 +60,22 @@ func (c *controls) installed(ctx context.Context) ([]Model, error) {
 	return c.models.Installed(ctx)
 }
 
+// noModels answers when the model server does not say what is installed.
+func (c *controls) noModels(in agent.Incoming, err error) (reply, error) {
+	fault := (*agent.Fault)(nil)
+	switch {
+	case errors.As(err, &fault):
+		return reply{posts: []agent.Post{c.text(in, c.explain(in.Lang, fault), nil)}}, nil
+	case errors.Is(err, context.DeadlineExceeded): // it looks at each model, which may take long the first time
+		return c.answer(in, "status.model.slow"), nil
+	}
+	return reply{}, err
+}
+
 func (c *controls) useModel(ctx context.Context, in agent.Incoming, name string) (reply, error) {
 	installed, err := c.installed(ctx)
-	if fault := (*agent.Fault)(nil); errors.As(err, &fault) {
-		return reply{posts: []agent.Post{c.text(in, c.explain(in.Lang, fault), nil)}}, nil
-	}
 	if err != nil {
-		return reply{}, err
+		return c.noModels(in, err)
 	}
 	if !slices.ContainsFunc(installed, func(m Model) bool { return m.Name == name && m.Chat }) {
 		return reply{notice: c.say.plain(in.Lang, "model.gone", "model", name)}, nil

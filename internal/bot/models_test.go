@@ -3,6 +3,7 @@ package bot
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -162,4 +163,20 @@ func TestRemedies(t *testing.T) {
 			t.Errorf("%v: a person other than the owner gets buttons", c.fault.Code)
 		}
 	}
+}
+
+// The first look at many models may take longer than a person waits.
+func TestModelsTakeLong(t *testing.T) {
+	withReception(t, nil, func(r *reception) {
+		r.ann.Send("/model")
+		m := r.last(ann)
+		r.models.err = fmt.Errorf("show: %w", context.DeadlineExceeded)
+		r.ann.Send("/model")
+		r.wantLast(ann, "does not answer in time")
+		r.ann.Press(m, "model:llama3.2:3b")
+		r.wantLast(ann, "does not answer in time")
+		if len(r.models.chosen) > 0 || strings.Contains(r.log.String(), "command failed") {
+			t.Error(r.models.chosen, r.log.String())
+		}
+	})
 }

@@ -91,8 +91,11 @@ func (s *sender) refused(send agent.Send, o outgoing, err *APIError) (agent.Outc
 	case err.Code == http.StatusTooManyRequests:
 		out.Fate, out.Due = agent.Retry, time.Now().Add(max(err.RetryAfter, time.Second))
 		s.gate.block(send.Address.Chat, out.Due)
-	case err.MigrateTo != 0:
+	case err.MigrateTo != 0 && err.MigrateTo != send.Address.Chat:
 		out.Fate = agent.Retry
+		if send.Tries > 0 { // to and fro: not without pause
+			out.Due = retryAt(send)
+		}
 		return out, err.MigrateTo
 	case says(said, "message is not modified"):
 		out.Fate, out.Message = agent.Sent, edited(o)
@@ -164,13 +167,14 @@ func (b *Bot) failed(ctx context.Context, send agent.Send, reason string) error 
 	if strings.HasPrefix(send.Key, "failed:") {
 		return nil // the alarm itself; it is logged
 	}
-	text := b.md.Render(b.say.say(send.Lang, "failed.owner", "chat", fmt.Sprint(send.Address.Chat), "reason", reason))
+	lang := orElse(b.ownerLang(ctx), send.Lang)
+	text := b.md.Render(b.say.say(lang, "failed.owner", "chat", fmt.Sprint(send.Address.Chat), "reason", reason))
 	var posts []agent.Post
 	for _, chat := range []int64{b.people.ownerID(), b.cfg.Chat} {
 		if chat != 0 && (len(posts) == 0 || posts[0].Address.Chat != chat) {
 			posts = append(posts, agent.Post{
 				Key:     fmt.Sprintf("failed:%d:%d:%d", send.Post, send.Part, chat),
-				Address: agent.Address{Channel: Channel, Chat: chat}, Lang: send.Lang, Parts: []agent.Payload{noticePayload(text)},
+				Address: agent.Address{Channel: Channel, Chat: chat}, Lang: lang, Parts: []agent.Payload{noticePayload(text)},
 			})
 		}
 	}

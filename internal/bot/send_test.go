@@ -622,3 +622,43 @@ func BenchmarkSend(b *testing.B) {
 		}
 	}
 }
+
+// A chat that is said to have moved to itself, or to and fro, is not asked without pause.
+func TestSendMigratesInCircles(t *testing.T) {
+	withDelivery(t, func(d *delivery) {
+		const old, moved = -4001, -1001557000111
+		d.srv.AddChat(old, "group", "Team", false)
+		d.srv.AddChat(moved, "supergroup", "Team", false)
+		d.srv.Fault(bottest.Rule{Method: "sendMessage", Chat: group, MigrateTo: group, Times: -1})
+		d.srv.Fault(bottest.Rule{Method: "sendMessage", Chat: old, MigrateTo: moved, Times: -1})
+		d.srv.Fault(bottest.Rule{Method: "sendMessage", Chat: moved, MigrateTo: old, Times: -1})
+		_, stop := d.sending()
+		d.post("turn:1", group, say("one"))
+		d.post("turn:2", old, say("two"))
+		d.pass(time.Minute)
+		stop()
+		if n := d.calls("sendMessage", group); n != 1 {
+			t.Errorf("%d calls to the chat that moved to itself", n)
+		}
+		if n := d.calls("sendMessage", old) + d.calls("sendMessage", moved); n < 3 || n > 10 {
+			t.Errorf("%d calls to and fro", n)
+		}
+	})
+}
+
+// The owner is told of a failure in the owner's language.
+func TestAlarmsSpeakTheOwnersLanguage(t *testing.T) {
+	withDelivery(t, func(d *delivery) {
+		d.srv.Fault(bottest.Rule{Method: "sendMessage", Chat: group, Status: 400, Error: "Bad Request: BUTTON_DATA_INVALID"})
+		if err := d.store.SetSetting(d.ctx, "owner_lang", "ru"); err != nil {
+			t.Fatal(err)
+		}
+		_, stop := d.sending()
+		defer stop()
+		d.post("turn:1", group, say("one"))
+		d.pass(time.Minute)
+		if got := d.texts(ann); len(got) != 1 || !strings.HasPrefix(got[0], "Telegram не принял") {
+			t.Errorf("the owner sees %q", got)
+		}
+	})
+}
