@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"agentd/internal/agent"
 	"agentd/internal/bot/bottest"
 	"agentd/internal/ollama/ollamatest"
 )
@@ -187,6 +188,34 @@ func TestPreviews(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What a model says beside a call shows while the tool runs, and is not run
+// together with the answer.
+func TestWordsBesideCalls(t *testing.T) {
+	cfg, text := many(30)
+	final := cfg.Answer
+	cfg.Answer = func(r ollamatest.Request) ollamatest.Answer {
+		if r.Messages[len(r.Messages)-1].Role == "user" {
+			return ollamatest.Answer{ollamatest.Text("Let me wait a moment."), ollamatest.Call("wait", `{}`)}
+		}
+		return final(r)
+	}
+	inWorld(t, cfg, func(t *testing.T, w *world) {
+		w.tools = []agent.Tool{waiting()}
+		w.running(t, func() {
+			w.ann().Send("go on")
+			pass(3 * time.Second)
+			shows(t, w.tg.Chat(ann), "Let me wait a moment.")
+			pass(time.Minute)
+		})
+		shows(t, w.tg.Chat(ann), text)
+		for _, e := range w.tg.Chat(ann).History() {
+			if shown := e.Message.Text; e.Message.FromBot && !strings.HasPrefix(text, shown) && !strings.HasPrefix("Let me wait a moment.", shown) {
+				t.Errorf("the preview shows %q", shown)
+			}
+		}
+	})
 }
 
 // A preview that somebody deletes, and a question: the answer comes all the same, once.

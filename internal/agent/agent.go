@@ -101,6 +101,7 @@ func (r *run) loop(ctx context.Context) (Reply, error) {
 		if err := r.transcript.Pull(ctx); err != nil {
 			return Reply{}, err
 		}
+		r.watch(Delta{Restart: true}) // what was said beside the calls is not the answer's beginning
 	}
 }
 
