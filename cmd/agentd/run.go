@@ -33,11 +33,13 @@ func configure(p process) (config, *slog.Logger, int) {
 	return cfg, log, exitOK
 }
 
-// newLogger writes to w. Whatever is logged, the token is not in it (C072).
+// newLogger writes to w. Whatever is logged, no secret is in it (C072).
 func newLogger(w io.Writer, cfg config) *slog.Logger {
-	token := cfg.Token.Reveal()
-	_, half, _ := strings.Cut(token, ":")
-	clean := strings.NewReplacer(token, redacted, half, redacted)
+	var pairs []string
+	for _, s := range cfg.secrets() {
+		pairs = append(pairs, s, redacted)
+	}
+	clean := strings.NewReplacer(pairs...)
 	opts := &slog.HandlerOptions{Level: cfg.LogLevel, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		switch v := a.Value.Any().(type) {
 		case error:

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
+	"strings"
 )
 
 const redacted = "[redacted]"
@@ -14,6 +17,34 @@ const redacted = "[redacted]"
 type secret struct{ text *string }
 
 func newSecret(text string) secret { return secret{&text} }
+
+// secrets gives what no chat and no log may show: the token, its secret half, the
+// proxy's URL, and the passwords in addresses. A password too short to be told
+// from a word is left out: every such word would be blotted out.
+func (c config) secrets() []string {
+	const shortest = 6
+	token, proxy := c.Token.Reveal(), c.Proxy.Reveal()
+	_, half, _ := strings.Cut(token, ":")
+	var all []string
+	for _, s := range []string{token, half, proxy} {
+		if s != "" {
+			all = append(all, s)
+		}
+	}
+	for _, address := range []string{proxy, c.OllamaHost} {
+		_, rest, _ := strings.Cut(address, "//")
+		rest = cmp.Or(rest, address)
+		_, written, _ := strings.Cut(rest[:max(0, strings.LastIndexByte(rest, '@'))], ":")
+		if len(written) < shortest {
+			continue
+		}
+		all = append(all, written)
+		if plain, err := url.PathUnescape(written); err == nil && plain != written {
+			all = append(all, plain)
+		}
+	}
+	return all
+}
 
 // Reveal returns the value, "" when none is set. The caller keeps it from logs,
 // errors, child processes and the model.

@@ -103,7 +103,7 @@ func newBot(cfg config, store *sqlite.Store, m bot.Models, log *slog.Logger, p p
 		Token: cfg.Token.Reveal(), URL: cfg.APIURL, Proxy: cfg.Proxy.Reveal(), Dial: p.dialTelegram, Wrap: p.wrapTelegram,
 		Rates: bot.Rates{All: cfg.Rate, Chat: cfg.ChatRate, Group: cfg.GroupRate}, Log: log,
 		Allowed: cfg.Allowed.IDs, Everybody: cfg.Allowed.Everybody, Owner: cfg.OwnerID, Chat: cfg.ChatID,
-		Secrets: []string{cfg.Proxy.Reveal()}, LinkPreview: cfg.LinkPreview, Version: versionText(),
+		Secrets: cfg.secrets(), LinkPreview: cfg.LinkPreview, Version: versionText(),
 	}, store.Channel(bot.Channel), m)
 }
 
