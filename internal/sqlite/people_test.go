@@ -126,6 +126,8 @@ func TestPair(t *testing.T) {
 			t.Errorf("known %+v", k)
 		}
 		equal(t, pair(t, c, 8, "right", t0), false)
+		check(t, c.SetPerson(t.Context(), 7, agent.PersonRevoked, ""))
+		equal(t, pair(t, c, 8, "right", t0), false) // the code is used up
 	})
 	t.Run("not while there is an owner", func(t *testing.T) {
 		c := start(t)
