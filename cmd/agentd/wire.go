@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -70,15 +71,34 @@ func (d *daemon) assemble(p process) error {
 	if err != nil {
 		return err
 	}
-	instructions, err := os.ReadFile(d.cfg.PromptFile)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	instructions, err := readInstructions(d.cfg.PromptFile)
+	if err != nil {
+		return fmt.Errorf("AGENT_PROMPT_FILE: %w", err)
 	}
 	d.supervisor = supervisor.New(d.store, d.models, channel{d.bot}, kit, supervisor.Config{
-		Workers: d.cfg.Workers, MaxSteps: d.cfg.MaxSteps, Prompt: string(instructions), Roster: roster,
+		Workers: d.cfg.Workers, MaxSteps: d.cfg.MaxSteps, Prompt: instructions, Roster: roster,
 		Grace: d.cfg.Grace, Zone: d.cfg.Zone, Full: sqlite.Full, Log: d.log,
 	})
 	return nil
+}
+
+// maxInstructions bounds the owner's instructions, in bytes: they stand in every prompt.
+const maxInstructions = 64 << 10
+
+// readInstructions reads the owner's own instructions; there need not be any.
+func readInstructions(path string) (string, error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", nil
+	case err != nil:
+		return "", err
+	case !info.Mode().IsRegular(): // a pipe or a device may have no end
+		return "", fmt.Errorf("expected a file at %s", path)
+	case info.Size() > maxInstructions:
+		return "", fmt.Errorf("expected at most %d KiB of instructions (%s has %d bytes)", maxInstructions>>10, path, info.Size())
+	}
+	return readHead(path, maxInstructions)
 }
 
 // newTools makes the tools; a new one is a line here.

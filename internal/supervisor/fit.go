@@ -125,6 +125,9 @@ func (t *transcript) cut(ctx context.Context, target, most, room int) (err error
 		t.resultsTo = max(t.resultsTo, t.entries[i].Seq+1)
 	}
 	if total := t.total(); total > most {
+		if t.fixed > most/2 {
+			t.s.log.Warn("the instructions and tools take most of the model's context; shorten them or raise AGENT_NUM_CTX", "bytes", t.fixed, "of", most)
+		}
 		tokens := int(float64(total) / bytesPerToken * t.s.scaleOf(t.model))
 		return &agent.Fault{Code: agent.FaultTooLong, Err: agent.ErrTooLong,
 			Args: map[string]string{"tokens": fmt.Sprint(tokens), "limit": fmt.Sprint(room)}}
