@@ -53,9 +53,9 @@ func printMeasured(w io.Writer) {
 		return
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "\nMEASURED\t\t\tTARGET")
+	_, _ = fmt.Fprintln(t, "\nMEASURED\t\t\tTARGET") // Flush tells
 	for _, m := range measured.rows {
-		fmt.Fprintf(t, "%s\t%.4g\t%s\t%s\n", m.what, m.value, m.unit, m.target)
+		_, _ = fmt.Fprintf(t, "%s\t%.4g\t%s\t%s\n", m.what, m.value, m.unit, m.target)
 	}
 	_ = t.Flush()
 }
@@ -351,7 +351,7 @@ func BenchmarkKill(b *testing.B) {
 				for i := range c.people {
 					answered += len(c.state(i).answered)
 				}
-				d = w.start()
+				w.start()
 				c.askAll() // whose answers come after all others
 				w.waitAnswered(c)
 				var lost, doubled, labelled int
