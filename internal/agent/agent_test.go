@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -323,5 +324,69 @@ func TestACutAnswerSaysSo(t *testing.T) {
 	var f *agent.Fault
 	if reply.Message.Text() != "First, you" || !errors.As(err, &f) || f.Code != agent.FaultUnfinished {
 		t.Errorf("got %q, %v", reply.Message.Text(), err)
+	}
+}
+
+// squeezed is a transcript that notes how tight the prompts had to be.
+type squeezed struct {
+	*agenttest.Transcript
+	tight []int
+}
+
+func (s *squeezed) Prompt(ctx context.Context, tighter int) ([]agent.Message, error) {
+	s.tight = append(s.tight, tighter)
+	return s.Transcript.Prompt(ctx, tighter)
+}
+
+// A prompt that the model refuses as too long is made shorter twice, then given up.
+func TestTooLongIsTriedShorter(t *testing.T) {
+	refused := agenttest.Step{Err: fmt.Errorf("400: %w", agent.ErrTooLong)}
+	for _, tc := range []struct {
+		steps []agenttest.Step
+		tight []int
+		want  error
+	}{
+		{[]agenttest.Step{refused, refused, {Text: "fits"}}, []int{0, 1, 2}, nil},
+		{[]agenttest.Step{refused, refused, refused, {Text: "never"}}, []int{0, 1, 2}, agent.ErrTooLong},
+	} {
+		tr := &squeezed{Transcript: agenttest.NewTranscript(user("hi"))}
+		a := agent.Agent{Model: agenttest.NewModel(tc.steps...)}
+		if _, err := a.Run(t.Context(), scope, tr, nil); !errors.Is(err, tc.want) || !slices.Equal(tr.tight, tc.tight) {
+			t.Errorf("%v, prompts %v", err, tr.tight)
+		}
+	}
+}
+
+// A tool that says that the turn is over ends it; its call stays open.
+func TestToolsMayEndTheTurn(t *testing.T) {
+	for _, end := range []error{agent.ErrStopped, agent.ErrShutdown} {
+		tool := &agenttest.Tool{Name: "x", Func: func(context.Context, agent.Call) (agent.Result, error) {
+			return agent.Result{}, fmt.Errorf("in the child: %w", end)
+		}}
+		tr := agenttest.NewTranscript(user("hi"))
+		a := agent.Agent{Model: agenttest.NewModel(agenttest.Step{Calls: []agent.Call{agenttest.Call("x", `{}`)}}), Tools: []agent.Tool{tool}}
+		if _, err := a.Run(t.Context(), scope, tr, nil); !errors.Is(err, end) || len(agent.OpenCalls(tr.History())) != 1 {
+			t.Errorf("%v, open: %v", err, agent.OpenCalls(tr.History()))
+		}
+	}
+}
+
+// Only the newest message's calls are open, and only while nothing but results follows.
+func TestOpenCalls(t *testing.T) {
+	call := agent.Call{ID: "1"}
+	step := agent.Message{Role: agent.Assistant, Parts: []agent.Part{{Call: &call}}}
+	result := agent.Message{Role: agent.ToolRole, Parts: []agent.Part{{Result: &agent.Result{CallID: "1"}}}}
+	for name, tc := range map[string]struct {
+		history []agent.Message
+		open    int
+	}{
+		"at the end":        {[]agent.Message{user("a"), step}, 1},
+		"answered":          {[]agent.Message{user("a"), step, result}, 0},
+		"before a question": {[]agent.Message{user("a"), step, user("b")}, 0},
+		"nothing":           {nil, 0},
+	} {
+		if got := agent.OpenCalls(tc.history); len(got) != tc.open {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 }
