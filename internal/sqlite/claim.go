@@ -30,9 +30,10 @@ const inOrder = `NOT EXISTS (SELECT 1 FROM inbox AS c WHERE c.state = 'queued' A
 
 // Claim opens a turn for the due messages of one address and one sender whose
 // session has none, oldest first, and appends the user message. false: nothing
-// can be claimed.
+// can be claimed. A power cut may take it back: nothing but a model is asked
+// before Append, OpenPreview or Next follow.
 func (s *Store) Claim(ctx context.Context, now time.Time, compose Compose) (turn agent.Turn, ok bool, err error) {
-	err = s.do(ctx, "Claim", func(t *tx) error {
+	err = s.doLazily(ctx, "Claim", func(t *tx) error {
 		var a agent.Address
 		var sender int64
 		found, err := t.row(claimable, []any{millis(now)}, &a.Channel, &a.Chat, &a.Thread, &sender)

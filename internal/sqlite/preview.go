@@ -35,7 +35,7 @@ func (s *Store) OpenPreview(ctx context.Context, turn agent.Turn, silent bool) e
 // removal is posted, keyed "unpreview:<turn>".
 func (s *Store) SettlePreview(ctx context.Context, turn, message int64, removal agent.Payload) error {
 	var late bool
-	err := s.do(ctx, "SettlePreview", func(t *tx) error {
+	err := s.doLazily(ctx, "SettlePreview", func(t *tx) error {
 		key := previewKey(turn)
 		if message == 0 {
 			_, err := t.exec(`DELETE FROM outbox WHERE key = ?`, key)

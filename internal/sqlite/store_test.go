@@ -374,3 +374,19 @@ func TestDiskFull(t *testing.T) {
 		t.Error("judged by the text")
 	}
 }
+
+// What matters beyond the database waits for the disk, whatever came before it.
+func TestWhoWaitsForTheDisk(t *testing.T) {
+	s := newStore(t).Store
+	for _, verb := range []struct {
+		do   func(context.Context, string, func(*tx) error) error
+		want int // 1 NORMAL, 2 FULL
+	}{{s.do, 2}, {s.doLazily, 1}, {s.doLazily, 1}, {s.do, 2}} {
+		got := 0
+		check(t, verb.do(t.Context(), "Test", func(t *tx) error {
+			_, err := t.row(`PRAGMA synchronous`, nil, &got)
+			return err
+		}))
+		equal(t, got, verb.want)
+	}
+}

@@ -101,8 +101,10 @@ func appendMessage(t *tx, session, turn int64, m agent.Message, now time.Time) e
 
 // Finish ends an open turn: its last message, its answer and its inbox rows, in
 // one transaction. agent.ErrStopped: it is over already, and nothing was stored.
+// A power cut may take it back until Next says that the answer is on its way: then
+// the turn is resumed.
 func (s *Store) Finish(ctx context.Context, turn agent.Turn, end agent.Ending) error {
-	err := s.do(ctx, "Finish", func(t *tx) error { return finish(t, turn, end) })
+	err := s.doLazily(ctx, "Finish", func(t *tx) error { return finish(t, turn, end) })
 	if err == nil {
 		wake(s.outbox)
 		wake(s.inbox) // the address is free for the next turn

@@ -16,6 +16,7 @@ type writer struct {
 	conn  *sql.Conn
 	free  chan struct{}        // holds a token while no transaction runs
 	stmts map[string]*sql.Stmt // used by the holder of the token
+	lazy  bool                 // the connection's synchronous is NORMAL; likewise
 }
 
 func newWriter(ctx context.Context, db *sql.DB) (*writer, error) {
@@ -31,14 +32,17 @@ func newWriter(ctx context.Context, db *sql.DB) (*writer, error) {
 // transact runs fn in a transaction. ctx ends the wait for the connection and
 // for another process' lock, not a transaction that has begun: it is short, and
 // an interrupted statement would cost the connection.
-func (w *writer) transact(ctx context.Context, fn func(*tx) error) error {
+//
+// A lazy transaction does not wait for the disk: a power cut may take it back,
+// until the next one that is not lazy syncs the log, and all before it.
+func (w *writer) transact(ctx context.Context, lazy bool, fn func(*tx) error) error {
 	select {
 	case <-w.free:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	defer func() { w.free <- struct{}{} }()
-	if _, err := (&tx{ctx, w}).exec("BEGIN IMMEDIATE"); err != nil {
+	if err := w.begin(&tx{ctx, w}, lazy); err != nil {
 		return err
 	}
 	t := &tx{context.WithoutCancel(ctx), w}
@@ -54,6 +58,21 @@ func (w *writer) transact(ctx context.Context, fn func(*tx) error) error {
 	}
 	_, err := t.exec("COMMIT")
 	committed = err == nil
+	return err
+}
+
+func (w *writer) begin(t *tx, lazy bool) error {
+	if lazy != w.lazy {
+		mode := "PRAGMA synchronous = FULL"
+		if lazy {
+			mode = "PRAGMA synchronous = NORMAL"
+		}
+		if _, err := t.exec(mode); err != nil {
+			return err
+		}
+		w.lazy = lazy
+	}
+	_, err := t.exec("BEGIN IMMEDIATE")
 	return err
 }
 
@@ -189,11 +208,23 @@ func each(rows *sql.Rows, err error, scan func(*sql.Rows) error) error {
 	return rows.Err()
 }
 
-// do runs fn in a writing transaction. Its errors begin with the verb.
+// do runs fn in a writing transaction that is on the disk when it returns. Its
+// errors begin with the verb.
 func (s *Store) do(ctx context.Context, verb string, fn func(*tx) error) error {
+	return s.transact(ctx, verb, false, fn)
+}
+
+// doLazily is do for a verb after which nothing happens outside of the database
+// that another verb does not precede: the disk is waited for once, there. A power
+// cut before that takes the verb back, and it is done again.
+func (s *Store) doLazily(ctx context.Context, verb string, fn func(*tx) error) error {
+	return s.transact(ctx, verb, true, fn)
+}
+
+func (s *Store) transact(ctx context.Context, verb string, lazy bool, fn func(*tx) error) error {
 	err := s.probe(verb, false)
 	if err == nil {
-		err = s.write.transact(ctx, fn)
+		err = s.write.transact(ctx, lazy, fn)
 	}
 	if err == nil {
 		err = s.probe(verb, true)
