@@ -32,7 +32,8 @@ func (s *Store) OpenPreview(ctx context.Context, turn agent.Turn, silent bool) e
 
 // SettlePreview stores the preview's message id; 0 says that it was surely not
 // sent. When the turn ended meanwhile, its answer did not know the id, and
-// removal is posted, keyed "unpreview:<turn>".
+// removal is posted, keyed "unpreview:<turn>". A power cut may take it back until
+// the answer is on its way: then the preview stays where it is.
 func (s *Store) SettlePreview(ctx context.Context, turn, message int64, removal agent.Payload) error {
 	var late bool
 	err := s.doLazily(ctx, "SettlePreview", func(t *tx) error {
