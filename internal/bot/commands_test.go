@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"agentd/internal/agent"
 	"agentd/internal/bot/bottest"
 )
 
@@ -142,6 +143,34 @@ func TestNewStopsOnesOwn(t *testing.T) {
 		if next.Session == turn.Session {
 			t.Error("the same session")
 		}
+	})
+}
+
+// What waits when a new conversation begins is answered in it.
+func TestNewKeepsWhatWaits(t *testing.T) {
+	withReception(t, nil, func(r *reception) {
+		first := r.question(r.ann, ann, "first")
+		r.ann.Send("second")
+		r.ann.Send("/new")
+		r.pass(5 * time.Second)
+		turn, ok, err := r.disk.Claim(r.ctx, time.Now(), composeTest)
+		if err != nil || !ok || turn.Session == first.Session {
+			t.Errorf("claimed %+v, %v, %v; the first was %+v", turn, ok, err, first)
+		}
+	})
+}
+
+// A command counts with the rights that its sender has when it is answered.
+func TestRightsOfNow(t *testing.T) {
+	withReception(t, nil, func(r *reception) {
+		r.stop()
+		in := r.bot.accept(privateFrom(bob, "/users"), time.Now())
+		in.Sender.Rights = agent.Owner // as it was when it came
+		if _, err := r.store.Accept(r.ctx, []agent.Incoming{in}); err != nil {
+			t.Fatal(err)
+		}
+		r.begin()
+		r.wantLast(bob, "Only the owner")
 	})
 }
 

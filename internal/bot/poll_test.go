@@ -346,6 +346,14 @@ func TestPollLowerIds(t *testing.T) {
 		if got := d.inbox(); !slices.Equal(got, []int64{17, 900}) {
 			t.Errorf("inbox %v", got)
 		}
+		confirmed := map[any]bool{}
+		for i, c := range d.polls() { // a batch is confirmed by the next poll alone
+			offset := c.Params["offset"]
+			if i > 0 && offset != int64(0) && confirmed[offset] {
+				t.Errorf("poll %d asks from %v again", i, offset)
+			}
+			confirmed[offset] = true
+		}
 	})
 }
 
