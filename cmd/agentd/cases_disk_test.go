@@ -3,6 +3,7 @@ package main
 import (
 	"database/sql"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -79,8 +80,14 @@ func (w *world) isSound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
+	defer closing(t, s)
 	if err := s.Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func closing(t *testing.T, c io.Closer) {
+	if err := c.Close(); err != nil {
 		t.Error(err)
 	}
 }
@@ -91,7 +98,7 @@ func fullByProbe(t *testing.T, w *world) (fill, free func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
+	defer closing(t, db)
 	db.SetMaxOpenConns(1)
 	if _, err := db.Exec(`CREATE TABLE x (y); PRAGMA max_page_count=1`); err != nil {
 		t.Fatal(err)
@@ -128,7 +135,7 @@ func fullTmpfs(t *testing.T, w *world) (fill, free func()) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer f.Close()
+		defer closing(t, f)
 		for err == nil {
 			_, err = f.Write(make([]byte, 4096))
 		}
@@ -150,12 +157,12 @@ func TestForeignTransaction(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer db.Close()
+			defer closing(t, db)
 			conn, err := db.Conn(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer conn.Close()
+			defer closing(t, conn)
 			begin := func(query string) {
 				if _, err := conn.ExecContext(t.Context(), query); err != nil {
 					t.Fatal(err)
