@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -200,6 +201,7 @@ func (s *Supervisor) next(ctx context.Context, now time.Time) (agent.Turn, bool,
 	s.mu.Lock()
 	reopened := s.reopened
 	s.reopened = false // before looking: what is opened while we look is looked for again
+	live := maps.Clone(s.live)
 	s.mu.Unlock()
 	if reopened {
 		open, err := s.store.Open(ctx)
@@ -208,7 +210,7 @@ func (s *Supervisor) next(ctx context.Context, now time.Time) (agent.Turn, bool,
 			return agent.Turn{}, false, err
 		}
 		for _, t := range open {
-			if s.find(t.Turn) == nil {
+			if live[t.Turn] == nil { // before looking, too: one that ends meanwhile was open when we looked
 				s.reopen()
 				return t, true, nil
 			}

@@ -118,6 +118,24 @@ func TestRetryWhileLookingForOpenTurns(t *testing.T) {
 	})
 }
 
+// A turn that ends while open turns are looked for is not run once more.
+func TestATurnThatEndsMeanwhileIsNotForlorn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, model := newStore(t), agenttest.NewModel(agenttest.Step{Text: "one"}, agenttest.Step{Text: "once more"})
+		if _, err := db.Accept(t.Context(), []agent.Incoming{message(1, time.Now(), "hello")}); err != nil {
+			t.Fatal(err)
+		}
+		if _, ok, err := db.Claim(t.Context(), time.Now(), func([]agent.Incoming) agent.Message { return agent.TextMessage(agent.User, "hello") }); !ok || err != nil {
+			t.Fatal(ok, err) // as a dead process left it
+		}
+		s := New(tripped{Store: db, opened: func() { <-time.After(time.Second) }}, windowed{model, 8192}, silent{}, nil, Config{})
+		runs(t, s, func() { pass(time.Minute) })
+		if n := len(model.Asked()); n != 1 {
+			t.Errorf("the model was asked %d times", n)
+		}
+	})
+}
+
 // Told to stop before it has begun, the supervisor ends without an error.
 func TestStoppedBeforeItBegins(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
