@@ -95,17 +95,21 @@ func TestCasesOfMigration(t *testing.T) {
 						who.SendTo(supergroup, "@agent_test_bot bananas")
 						pass(time.Minute)
 					})
+					w.running(t, func() { // and the next process knows it all
+						who.SendTo(supergroup, "@agent_test_bot cherries")
+						pass(time.Minute)
+					})
 					var all []string
 					for _, text := range append(texts(old), texts(chat)...) {
 						if len(text) > 100 { // a preview may be left in the old group: nothing can be removed there
 							all = append(all, text)
 						}
 					}
-					if len(all) != 2 || !strings.Contains(all[0], "apples") || !strings.Contains(all[1], "bananas") {
+					if len(all) != 3 || !strings.Contains(all[0], "apples") || !strings.Contains(all[1], "bananas") || !strings.Contains(all[2], "cherries") {
 						t.Fatalf("the groups show\n%s--\n%s", seen(old), seen(chat))
 					}
 					asked := w.asked()
-					if last := string(asked[len(asked)-1].Body); !strings.Contains(last, "apples") || len(asked) != 2 {
+					if last := string(asked[len(asked)-1].Body); !strings.Contains(last, "apples") || len(asked) != 3 {
 						t.Errorf("%d questions to the model; the last one knows %s", len(asked), last)
 					}
 				})
