@@ -18,8 +18,8 @@ type Inbox interface {
 	// one from a chat whose posts are parked sets them free. It returns how many
 	// were new.
 	Accept(ctx context.Context, in []agent.Incoming) (fresh int, err error)
-	// Controls gives the control rows that wait, oldest first, at most 64. A row stays
-	// until Handled, so a handler that dies is called again.
+	// Controls gives the control rows that wait, oldest first, some of each chat. A row
+	// stays until Handled, so a handler that dies is called again.
 	Controls(ctx context.Context) ([]agent.Incoming, error)
 	// Handled closes a control row and posts what answers it, in one transaction.
 	Handled(ctx context.Context, update int64, posts ...agent.Post) error

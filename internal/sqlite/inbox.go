@@ -110,10 +110,13 @@ func scanIncoming(rows *sql.Rows) (u agent.Incoming, err error) {
 	return u, nil
 }
 
-// Controls gives the control rows that wait, oldest first, at most 64. A row
-// stays until Handled.
+// Controls gives the control rows that wait, oldest first, at most 8 of a chat and
+// 512 in all: a chat whose commands take long must not hide those of the others.
+// A row stays until Handled.
 func (s *Store) Controls(ctx context.Context) ([]agent.Incoming, error) {
-	return s.incoming(ctx, `state = 'queued' AND kind = 'control' ORDER BY at, update_id LIMIT 64`)
+	return s.incoming(ctx, `update_id IN (SELECT update_id FROM (
+			SELECT update_id, row_number() OVER (PARTITION BY channel, chat ORDER BY at, update_id) AS n FROM inbox WHERE state = 'queued' AND kind = 'control')
+		WHERE n <= 8) ORDER BY at, update_id LIMIT 512`)
 }
 
 // Handled closes a control row and posts what answers it.

@@ -184,10 +184,14 @@ func TestControls(t *testing.T) {
 	equal(t, drain(t, c, -5), "done")
 	equal(t, len(must(c.Controls(t.Context()))(t)), 1)
 
-	for i := range int64(70) {
+	// A chat that floods us hides nobody else's.
+	for i := range int64(700) {
 		accept1(t, c.Store, kind(agent.KindControl, text(100+i, 7, "/help")))
 	}
-	equal(t, len(must(c.Controls(t.Context()))(t)), 64)
+	accept1(t, c.Store, kind(agent.KindControl, text(900, 8, "/stop")))
+	got = must(c.Controls(t.Context()))(t)
+	equal(t, len(got), 9)
+	equal(t, got[8].Update, 900)
 	nothingToClaim(t, c.Store)
 }
 

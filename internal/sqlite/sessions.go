@@ -123,7 +123,10 @@ func (s *Store) DeleteSession(ctx context.Context, a agent.Address, id int64) (o
 		}
 		return nil
 	})
-	return ok && err == nil, err
+	if err != nil || !ok {
+		return false, err
+	}
+	return true, s.write.truncateLog(ctx)
 }
 
 func owned(t *tx, a agent.Address, id int64) (yes bool, err error) {

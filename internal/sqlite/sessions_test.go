@@ -1,9 +1,13 @@
 package sqlite
 
 import (
+	"bytes"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"agentd/internal/agent"
 )
@@ -199,4 +203,30 @@ func TestMigrate(t *testing.T) {
 		equal(t, drain(t, c, moved), "")
 		equal(t, fates(t, c, "a")+"; "+fates(t, c, "b"), "0 queued, parked; 0 queued, parked")
 	})
+}
+
+// What a person erases is not in the files any more, nor in the log.
+func TestErasedWordsAreGone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "agentd.db")
+	store := must(Open(t.Context(), path, Config{}))(t)
+	t.Cleanup(func() { check(t, store.Close()) })
+	c := store.Channel("telegram")
+	const secret = "the words that were taken back"
+	session := talk(t, c, 1, 7, secret)
+	send, _, err := c.Next(t.Context(), 7, time.Now())
+	check(t, err)
+	check(t, c.Settle(t.Context(), send, agent.Outcome{Fate: agent.Sent, Message: 2}))
+	holds := func() (files int) {
+		for _, p := range []string{path, path + "-wal"} {
+			if bytes.Contains(must(os.ReadFile(p))(t), []byte(secret)) {
+				files++
+			}
+		}
+		return files
+	}
+	if holds() == 0 {
+		t.Fatal("the test looks in the wrong place")
+	}
+	equal(t, must(c.DeleteSession(t.Context(), at(7), session))(t), true)
+	equal(t, holds(), 0)
 }

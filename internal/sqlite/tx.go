@@ -76,6 +76,20 @@ func (w *writer) begin(t *tx, lazy bool) error {
 	return err
 }
 
+// truncateLog empties the log: what was erased from the file still stands in it.
+// Readers of this moment may keep it from that; then the next checkpoint does it.
+func (w *writer) truncateLog(ctx context.Context) error {
+	select {
+	case <-w.free:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { w.free <- struct{}{} }()
+	t := &tx{context.WithoutCancel(ctx), w}
+	_, err := t.row(`PRAGMA wal_checkpoint(TRUNCATE)`, nil, new(int), new(int), new(int))
+	return err
+}
+
 // Close waits for the transaction under way; later ones fail.
 func (w *writer) Close() error {
 	<-w.free
