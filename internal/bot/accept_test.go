@@ -108,9 +108,6 @@ func TestUpdateCorpus(t *testing.T) {
 	}
 }
 
-// answered says whether an update starts a turn.
-func answered(in agent.Incoming) bool { return in.Kind == agent.KindMessage }
-
 func TestMentions(t *testing.T) { // C097
 	b := receptionist(t, Config{Allowed: []int64{mira}})
 	var got []string
