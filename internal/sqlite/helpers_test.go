@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,7 +22,7 @@ func openAt(tb testing.TB, path string) *Store {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() { s.Close() })
+	tb.Cleanup(func() { closed(tb, s) })
 	return s
 }
 
@@ -43,6 +44,13 @@ func must[T any](v T, err error) func(testing.TB) T {
 		tb.Helper()
 		check(tb, err)
 		return v
+	}
+}
+
+func closed(tb testing.TB, c io.Closer) {
+	tb.Helper()
+	if err := c.Close(); err != nil {
+		tb.Error(err)
 	}
 }
 

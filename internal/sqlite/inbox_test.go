@@ -17,7 +17,7 @@ func queued(t *testing.T, s *Store) string {
 	var out []string
 	rows, err := s.read.db.Query(`SELECT parts, due FROM inbox WHERE state = 'queued' ORDER BY update_id`)
 	check(t, err)
-	defer rows.Close()
+	defer closed(t, rows)
 	for rows.Next() {
 		var parts []agent.Part
 		var text string
@@ -255,7 +255,7 @@ func TestPrune(t *testing.T) {
 		var out []string
 		rows, err := c.read.db.Query(`SELECT ` + column + ` FROM ` + what + ` ORDER BY 1`)
 		check(t, err)
-		defer rows.Close()
+		defer closed(t, rows)
 		for rows.Next() {
 			var s string
 			check(t, rows.Scan(&s))

@@ -29,7 +29,7 @@ func fates(t *testing.T, c *Channel, key string) string {
 	t.Helper()
 	rows, err := c.read.db.Query(`SELECT part, s.state, o.state FROM sends AS s JOIN outbox AS o ON o.id = s.post WHERE key = ? ORDER BY part`, key)
 	check(t, err)
-	defer rows.Close()
+	defer closed(t, rows)
 	var out []string
 	var post string
 	for rows.Next() {

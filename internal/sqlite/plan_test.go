@@ -33,7 +33,7 @@ func plan(t *testing.T, s *Store, query string) (steps []string) {
 	args := slices.Repeat([]any{1}, parameters(query))
 	rows, err := s.read.db.Query("EXPLAIN QUERY PLAN "+query, args...)
 	check(t, err)
-	defer rows.Close()
+	defer closed(t, rows)
 	for rows.Next() {
 		var id, parent, unused int
 		var step string

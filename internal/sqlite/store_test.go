@@ -25,7 +25,7 @@ func TestPragmas(t *testing.T) {
 	conns := map[string]*sql.Conn{"writer": s.write.conn}
 	for i := range readers {
 		c := must(s.read.db.Conn(t.Context()))(t)
-		defer c.Close()
+		defer closed(t, c)
 		conns[fmt.Sprint("reader ", i)] = c
 	}
 	for name, conn := range conns {
@@ -110,7 +110,7 @@ func refused(t *testing.T, path, says string) {
 	t.Helper()
 	s, err := Open(t.Context(), path, Config{})
 	if err == nil {
-		s.Close()
+		closed(t, s)
 		t.Fatal("it was opened")
 	}
 	if place := filepath.Dir(path); !strings.Contains(err.Error(), place) || !strings.Contains(err.Error(), says) {
@@ -125,7 +125,7 @@ func TestWALIsRequired(t *testing.T) {
 	for name, query := range map[string]string{"no shared memory": "&vfs=unix-dotfile", "no file": "&mode=memory"} {
 		t.Run(name, func(t *testing.T) {
 			db := must(sql.Open("sqlite", dsn(path)+query))(t)
-			defer db.Close()
+			defer closed(t, db)
 			err := migrate(t.Context(), db, nil)
 			if err == nil || !strings.Contains(err.Error(), "put DATA_DIR on a local disk") {
 				t.Errorf("got %v", err)
@@ -159,11 +159,11 @@ func TestForeignLock(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "agentd.db")
 		synctest.Test(t, func(t *testing.T) {
 			s := must(Open(t.Context(), path, Config{}))(t)
-			defer s.Close()
+			defer closed(t, s)
 			other := must(sql.Open("sqlite", "file:"+path))(t)
-			defer other.Close()
+			defer closed(t, other)
 			conn := must(other.Conn(t.Context()))(t)
-			defer conn.Close()
+			defer closed(t, conn)
 			must(conn.ExecContext(t.Context(), "BEGIN IMMEDIATE"))(t)
 			test(t, s, func() { must(conn.ExecContext(context.Background(), "ROLLBACK"))(t) })
 		})
@@ -331,7 +331,7 @@ func TestProbe(t *testing.T) {
 		}
 		return nil
 	}}))(t)
-	defer s.Close()
+	defer closed(t, s)
 	for _, test := range []struct {
 		die  string
 		rows int
