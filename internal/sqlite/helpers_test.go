@@ -2,7 +2,9 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -47,9 +49,10 @@ func must[T any](v T, err error) func(testing.TB) T {
 	}
 }
 
+// closed closes what the test may have closed already.
 func closed(tb testing.TB, c io.Closer) {
 	tb.Helper()
-	if err := c.Close(); err != nil {
+	if err := c.Close(); err != nil && !errors.Is(err, sql.ErrConnDone) {
 		tb.Error(err)
 	}
 }
