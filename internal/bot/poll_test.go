@@ -511,8 +511,8 @@ func TestPollWaitsUntilPeopleAreKnown(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(d.ctx)
 		ended := make(chan error)
-		go func() { ended <- b.Poll(ctx) }()
 		d.srv.User(bob, "Bob", "en").Send("hello")
+		go func() { ended <- b.Poll(ctx) }()
 		d.pass(time.Minute)
 		if n := len(d.polls()); n != 1 || b.Trouble() != "store" {
 			t.Errorf("%d polls, trouble %q", n, b.Trouble())
