@@ -1,5 +1,7 @@
 package agent
 
+import "slices"
+
 // OpenCalls gives the calls at the history's end that have no result yet: those
 // of the last assistant message, when nothing but results follows it.
 func OpenCalls(history []Message) []Call {
@@ -27,8 +29,12 @@ func OpenCalls(history []Message) []Call {
 // Arrange gives the history in the form that model servers insist on: the
 // results of a message's calls follow it at once, in the order of the calls,
 // whatever order they were recorded in; a call that never got a result gets one
-// that says so; a result whose call is not there is left out (C035, C111).
+// that says so; a result whose call is not there is left out (C035, C111). A
+// history of words alone is returned as it is.
 func Arrange(history []Message) []Message {
+	if !slices.ContainsFunc(history, func(m Message) bool { return m.Role == ToolRole || len(m.Calls()) > 0 }) {
+		return history
+	}
 	results := map[string]Part{}
 	for _, m := range history {
 		for _, p := range m.Parts {

@@ -78,7 +78,8 @@ type Message struct {
 	Parts []Part `json:"parts"`
 }
 
-// Part holds exactly one of Text, Image, Call and Result.
+// Part holds exactly one of Text, Image, Call and Result. What it points to does
+// not change any more: parts are shared between messages.
 type Part struct {
 	Text   string   `json:"text,omitempty"`
 	Image  *Image   `json:"image,omitempty"`
@@ -199,11 +200,13 @@ type Model interface {
 // Transcript is the history of one session as the loop works on it. The history
 // is the state: a turn that died is taken up by running the loop on it again.
 type Transcript interface {
-	// History gives the messages of the model's window, with all that was recorded since.
+	// History gives the messages of the model's window, with all that was recorded
+	// since. They are shared, and not to be changed.
 	History() []Message
 	// Prompt gives the system text and as much of the history as fits the model.
 	// tighter counts the times that the model refused the prompt as too long. An
 	// error that wraps ErrTooLong says that the newest message alone does not fit.
+	// The slice is the caller's, what it holds is shared.
 	Prompt(ctx context.Context, tighter int) ([]Message, error)
 	// Record appends to the history; when it returns, the message is on disk. It is
 	// safe for concurrent use. ErrStopped: the turn is over.

@@ -65,6 +65,8 @@ type Client struct {
 	log     *slog.Logger
 	slots   chan struct{} // a request holds one; the runtime serves those who wait in their order
 
+	conversations conversations
+
 	mu      sync.Mutex
 	models  map[string]known // by the name that was asked for
 	only    string           // the only chat model, believed until onlyTil
@@ -116,6 +118,7 @@ func newHTTP(config Config, base *url.URL) *http.Client {
 		MaxIdleConns:        idlePerHost,
 		MaxIdleConnsPerHost: idlePerHost,
 		IdleConnTimeout:     90 * time.Second,
+		WriteBufferSize:     64 << 10, // most requests go out in one write, through no other buffer
 		TLSHandshakeTimeout: 10 * time.Second,
 		ForceAttemptHTTP2:   true,
 		DisableCompression:  true, // compressed tokens come in lumps

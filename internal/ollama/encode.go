@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,9 +15,9 @@ import (
 	"agentd/internal/agent"
 )
 
-// chatRequest is api.ChatRequest with raw tools and messages. The messages
-// stand last: the next request of a conversation then begins with nearly all
-// the bytes of the one before.
+// chatRequest is api.ChatRequest with raw tools and without messages but their
+// brackets, where encode puts them. They stand last: the next request of a
+// conversation then begins with nearly all the bytes of the one before.
 type chatRequest struct {
 	Model     string                     `json:"model"`
 	Stream    bool                       `json:"stream"`
@@ -24,8 +26,10 @@ type chatRequest struct {
 	Shift     bool                       `json:"shift"`    // false: a full context ends the answer, the system text never slides out
 	Options   map[string]json.RawMessage `json:"options"`
 	Tools     []chatTool                 `json:"tools,omitempty"`
-	Messages  []chatMessage              `json:"messages"`
+	Messages  [0]chatMessage             `json:"messages"`
 }
+
+const afterMessages = "]}" // the end of a chatRequest
 
 type chatTool struct {
 	Type     string       `json:"type"`
@@ -73,12 +77,30 @@ func (c *Client) encode(model string, info known, req agent.Request) ([]byte, er
 			out.Tools = append(out.Tools, chatTool{Type: "function", Function: chatFunction{spec.Name, spec.Description, schema}})
 		}
 	}
-	out.Messages = encodeMessages(req.Messages, info.vision)
-	body, err := marshal(out)
+	head, err := marshal(out)
 	if err != nil {
 		return nil, fmt.Errorf("ollama: request: %w", err)
 	}
-	return body, nil
+	messages, err := c.conversations.encode(systemFirst(req.Messages), info.vision)
+	if err != nil {
+		return nil, fmt.Errorf("ollama: messages: %w", err)
+	}
+	end := len(head) - len(afterMessages)
+	return slices.Concat(head[:end], messages, head[end:]), nil
+}
+
+func systemFirst(messages []agent.Message) []agent.Message {
+	rank := func(m agent.Message) int {
+		if m.Role == agent.System {
+			return 0
+		}
+		return 1
+	}
+	order := func(a, b agent.Message) int { return rank(a) - rank(b) }
+	if slices.IsSortedFunc(messages, order) {
+		return messages
+	}
+	return slices.SortedStableFunc(slices.Values(messages), order)
 }
 
 // request is what all requests to a model have in common: num_ctx must never
@@ -86,35 +108,26 @@ func (c *Client) encode(model string, info known, req agent.Request) ([]byte, er
 func (c *Client) request(model string, info known) chatRequest {
 	options := maps.Clone(c.options)
 	options["num_ctx"] = strconv.AppendInt(nil, int64(c.numCtx(info)), 10)
-	return chatRequest{Model: model, KeepAlive: api.Duration{Duration: *c.config.KeepAlive}, Options: options, Messages: []chatMessage{}}
+	return chatRequest{Model: model, KeepAlive: api.Duration{Duration: *c.config.KeepAlive}, Options: options}
 }
 
 // marshal is json.Marshal without the escapes for HTML, which cost tokens of
 // nobody but bytes, and without a final line break.
 func marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
+	if err := newEncoder(&b).Encode(v); err != nil {
 		return nil, err
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'}), nil
 }
 
-// encodeMessages puts system messages first and gives every tool result a
-// message of its own.
-func encodeMessages(history []agent.Message, vision bool) []chatMessage {
-	out := make([]chatMessage, 0, len(history)+4)
-	for _, system := range []bool{true, false} {
-		for _, m := range history {
-			if (m.Role == agent.System) == system {
-				out = appendMessage(out, m, vision)
-			}
-		}
-	}
-	return out
+func newEncoder(w io.Writer) *json.Encoder {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e
 }
 
+// appendMessage gives every tool result a message of its own.
 func appendMessage(out []chatMessage, m agent.Message, vision bool) []chatMessage {
 	msg := chatMessage{Role: string(m.Role)}
 	var texts []string

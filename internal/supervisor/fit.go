@@ -54,14 +54,14 @@ func (t *transcript) Prompt(ctx context.Context, tighter int) ([]agent.Message, 
 	t.estimated = t.total()
 	prompt := make([]agent.Message, 0, len(t.entries)+2)
 	prompt = append(prompt, t.head)
-	history := make([]agent.Message, len(t.entries))
+	prompt = append(prompt, t.messages...)
 	for i, e := range t.entries {
-		history[i] = e.Message
-		if e.Seq < t.resultsTo {
-			history[i] = shorten(e.Message)
+		if e.seq >= t.resultsTo {
+			break
 		}
+		prompt[i+1] = e.shortened
 	}
-	return append(prompt, agent.Arrange(history)...), nil
+	return agent.Arrange(prompt), nil
 }
 
 // tightened gives what is tried of the budget after so many refusals: less than
@@ -88,7 +88,7 @@ func (t *transcript) total() int {
 
 // sent is the entry's size as it is sent now.
 func (t *transcript) sent(e entry) int {
-	if e.Seq < t.resultsTo {
+	if e.seq < t.resultsTo {
 		return e.short
 	}
 	return e.full
@@ -98,31 +98,31 @@ func (t *transcript) sent(e entry) int {
 // old turns leave, then the running turn's own steps are shortened. What is left
 // must stay below most; else, or if it cannot be stored, nothing is cut.
 func (t *transcript) cut(ctx context.Context, target, most, room int) (err error) {
-	entries, resultsTo := t.entries, t.resultsTo
+	entries, messages, resultsTo := t.entries, t.messages, t.resultsTo
 	defer func() {
 		if err != nil {
-			t.entries, t.resultsTo = entries, resultsTo
+			t.entries, t.messages, t.resultsTo = entries, messages, resultsTo
 		}
 	}()
 	first := 0 // of the running turn
-	for first < len(t.entries) && t.entries[first].Turn != t.turn {
+	for first < len(t.entries) && t.entries[first].turn != t.turn {
 		first++
 	}
 	if first == len(t.entries) {
 		return fmt.Errorf("session %d has nothing of turn %d", t.session, t.turn)
 	}
-	t.resultsTo = max(t.resultsTo, t.entries[first].Seq)
+	t.resultsTo = max(t.resultsTo, t.entries[first].seq)
 	from := 0
 	for total := t.total(); total > target && from < first; {
-		turn := t.entries[from].Turn
-		for from < first && t.entries[from].Turn == turn {
+		turn := t.entries[from].turn
+		for from < first && t.entries[from].turn == turn {
 			total -= t.sent(t.entries[from])
 			from++
 		}
 	}
-	t.entries = t.entries[from:]
+	t.entries, t.messages = t.entries[from:], t.messages[from:]
 	for i := 0; t.total() > target && i < len(t.entries); i++ {
-		t.resultsTo = max(t.resultsTo, t.entries[i].Seq+1)
+		t.resultsTo = max(t.resultsTo, t.entries[i].seq+1)
 	}
 	if total := t.total(); total > most {
 		if t.fixed > most/2 {
@@ -132,13 +132,16 @@ func (t *transcript) cut(ctx context.Context, target, most, room int) (err error
 		return &agent.Fault{Code: agent.FaultTooLong, Err: agent.ErrTooLong,
 			Args: map[string]string{"tokens": fmt.Sprint(tokens), "limit": fmt.Sprint(room)}}
 	}
-	return t.s.insist(ctx, t.turn, func() error { return t.s.store.Cut(ctx, t.session, t.entries[0].Seq, t.resultsTo) })
+	return t.s.insist(ctx, t.turn, func() error { return t.s.store.Cut(ctx, t.session, t.entries[0].seq, t.resultsTo) })
 }
 
 // shorten gives a step with the beginnings of its results, or of its calls'
 // arguments and the words beside them. What people wrote and answers stay.
 func shorten(m agent.Message) agent.Message {
 	step := len(m.Calls()) > 0
+	if !step && m.Role != agent.ToolRole {
+		return m
+	}
 	out := agent.Message{Role: m.Role, Parts: slices.Clone(m.Parts)}
 	for i, p := range out.Parts {
 		switch {

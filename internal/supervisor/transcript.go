@@ -34,12 +34,15 @@ type history struct {
 
 	mu        sync.Mutex
 	entries   []entry
-	resultsTo int64 // steps below this seq are sent shortened
+	messages  []agent.Message // of the entries; only ever appended to, so that it can be handed out
+	resultsTo int64           // steps below this seq are sent shortened
 }
 
+// entry is what is known of a message besides it.
 type entry struct {
-	agent.Entry
-	full, short int // bytes in a prompt, as it is and shortened
+	seq, turn   int64
+	shortened   agent.Message // what is sent once it is old: the same, unless it is a long step
+	full, short int           // bytes in a prompt, as it is and shortened
 }
 
 // transcript loads the session of the turn.
@@ -64,7 +67,7 @@ func (t *transcript) sync(ctx context.Context) error {
 	defer t.mu.Unlock()
 	var after int64
 	if n := len(t.entries); n > 0 {
-		after = t.entries[n-1].Seq
+		after = t.entries[n-1].seq
 	}
 	h, err := t.s.store.History(ctx, t.session, after)
 	if err != nil {
@@ -72,7 +75,9 @@ func (t *transcript) sync(ctx context.Context) error {
 	}
 	t.resultsTo = max(t.resultsTo, h.ResultsCutTo)
 	for _, e := range h.Entries {
-		t.entries = append(t.entries, entry{e, size(e.Message), size(shorten(e.Message))})
+		short := shorten(e.Message)
+		t.entries = append(t.entries, entry{e.Seq, e.Turn, short, size(e.Message), size(short)})
+		t.messages = append(t.messages, e.Message)
 	}
 	return nil
 }
@@ -81,18 +86,19 @@ func (t *transcript) sync(ctx context.Context) error {
 func (t *transcript) History() []agent.Message {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	out := make([]agent.Message, len(t.entries))
-	for i, e := range t.entries {
-		out[i] = e.Message
-	}
-	return out
+	return slices.Clip(t.messages)
 }
 
 // unbegun tells whether there is nothing of the turn but what was asked.
 func (t *transcript) unbegun() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return !slices.ContainsFunc(t.entries, func(e entry) bool { return e.Turn == t.turn && e.Role != agent.User })
+	for i, e := range t.entries {
+		if e.turn == t.turn && t.messages[i].Role != agent.User {
+			return false
+		}
+	}
+	return true
 }
 
 // Record implements agent.Transcript.
