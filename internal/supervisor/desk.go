@@ -36,10 +36,7 @@ func (s *Supervisor) Retry(ctx context.Context, at agent.Address, by agent.Princ
 		w.cancel(agent.ErrStopped)
 	}
 	s.reopen()
-	select { // the store's wake may have been taken before reopened was set
-	case s.ended <- struct{}{}:
-	default:
-	}
+	s.lookAgain() // the store's wake may have been taken before reopened was set
 	return nil
 }
 

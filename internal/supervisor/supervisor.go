@@ -97,10 +97,11 @@ type Supervisor struct {
 	live      map[int64]*work // by turn
 	histories *cache
 	scale     map[string]float64 // prompt tokens counted by the server to ours, by model
-	ended     chan struct{}
-	reopened  bool // the store may have open turns that nobody works on
+	again     chan struct{}      // look for work again: a worker is free, or a turn was reopened
+	reopened  bool               // the store may have open turns that nobody works on
 
-	claimPause time.Duration // after a claim that failed; used by Run alone
+	turns      sync.WaitGroup // that are worked on
+	claimPause time.Duration  // after a claim that failed; used by Run alone
 }
 
 // New makes a supervisor; nothing runs until Run.
@@ -120,7 +121,7 @@ func New(store Store, model Model, channel Channel, tools []agent.Tool, cfg Conf
 	s := &Supervisor{
 		cfg: cfg, store: store, model: model, channel: channel, log: cfg.Log,
 		system: systemText(cfg.Prompt), live: map[int64]*work{}, histories: newCache(),
-		scale: map[string]float64{}, ended: make(chan struct{}, 1),
+		scale: map[string]float64{}, again: make(chan struct{}, 1),
 	}
 	s.tools = append(tools[:len(tools):len(tools)], s.delegate(tools)...)
 	return s
@@ -143,15 +144,9 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		next := s.fill(ctx, turns)
 		s.pause(ctx, next)
 	}
-	grace := time.NewTimer(s.cfg.Grace)
+	grace := time.AfterFunc(s.cfg.Grace, func() { cancel(agent.ErrShutdown) })
 	defer grace.Stop()
-	for s.running() > 0 {
-		select {
-		case <-s.ended:
-		case <-grace.C:
-			cancel(agent.ErrShutdown)
-		}
-	}
+	s.turns.Wait()
 	return nil
 }
 
@@ -166,7 +161,7 @@ func (s *Supervisor) pause(ctx context.Context, next time.Time) {
 	select {
 	case <-ctx.Done():
 	case <-s.store.InboxWake():
-	case <-s.ended:
+	case <-s.again:
 	case <-due:
 	}
 }
@@ -193,7 +188,7 @@ func (s *Supervisor) fill(ctx, turns context.Context) (next time.Time) {
 		}
 		s.start(turns, turn)
 	}
-	return time.Time{} // a turn that ends wakes us
+	return time.Time{} // the worker that is free first wakes us
 }
 
 // next gives a turn to work on: one that is open and forlorn, else a new one.
@@ -269,19 +264,26 @@ func (s *Supervisor) start(ctx context.Context, turn agent.Turn) {
 	s.mu.Lock()
 	s.live[turn.Turn] = w
 	s.mu.Unlock()
-	go func() {
+	s.turns.Go(func() {
 		defer func() {
 			w.cancel(nil)
 			s.mu.Lock()
+			full := len(s.live) >= s.cfg.Workers
 			delete(s.live, turn.Turn)
 			s.mu.Unlock()
-			select {
-			case s.ended <- struct{}{}:
-			default:
+			if full { // else the store's wake was heard
+				s.lookAgain()
 			}
 		}()
 		s.work(w)
-	}()
+	})
+}
+
+func (s *Supervisor) lookAgain() {
+	select {
+	case s.again <- struct{}{}:
+	default:
+	}
 }
 
 // asFault says what a person can be told about err.

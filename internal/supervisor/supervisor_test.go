@@ -106,7 +106,7 @@ func TestRetryWhileLookingForOpenTurns(t *testing.T) {
 				}
 			}
 			s.reopen() // as by the /retry of another chat
-			s.ended <- struct{}{}
+			s.again <- struct{}{}
 			pass(time.Second)
 		})
 		if n := len(model.Asked()); n != 2 {
