@@ -77,7 +77,7 @@ func open(t *testing.T, url string) visit {
 		case *runtime.EventExceptionThrown:
 			p.add("the page's script fails: %s", e.ExceptionDetails.Error())
 		case *log.EventEntryAdded:
-			if e.Entry.Level == log.LevelError && !strings.HasSuffix(e.Entry.URL, "/favicon.ico") { // browsers ask for one unasked
+			if e.Entry.Level == log.LevelError {
 				p.add("the browser complains: %s %s", e.Entry.Text, e.Entry.URL)
 			}
 		case *page.EventJavascriptDialogOpening:

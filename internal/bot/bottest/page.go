@@ -28,7 +28,7 @@ var pageFiles embed.FS
 
 // pagePolicy lets the page load its own files and talk to its own origin,
 // nothing more. It has no inline script or style.
-const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // pressWait is how long the page waits for the answer to a pressed button.
 const pressWait = 15 * time.Second

@@ -212,6 +212,7 @@ function put(m) {
     known.node.replaceWith(node);
     if (held) scroller.focus({ preventScroll: true });
   } else {
+    node.classList.add("fresh"); // an edit does not appear anew
     const later = [...log.children].find((n) => Number(n.dataset.id) > m.id);
     log.insertBefore(node, later || null);
     if (m.bot && !loading) {
