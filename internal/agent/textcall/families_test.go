@@ -27,6 +27,7 @@ var families = []struct{ name, in, text, want string }{
 	{"qwen 3 coder without the outer tag", "Let me look.\n\n<function=read_file>\n<parameter=path>\nnotes.txt\n</parameter>\n</function>\n</tool_call>", "Let me look.", readNotes},
 	{"qwen 3 coder, lines in a parameter", "<function=write_file>\n<parameter=path>\na.go\n</parameter>\n<parameter=content>\npackage a\n\n// \"x\" </tool_call>\n</parameter>\n</function>", "", `write_file{"path":"a.go","content":"package a\n\n// \"x\" </tool_call>"}`},
 	{"qwen 3 coder, no parameter", "<tool_call>\n<function=list_tools>\n</function>\n</tool_call>", "", `list_tools{}`},
+	{"hermes, announced", "Let me read the file:\n<tool_call>\n{\"name\": \"read_file\", \"arguments\": {\"path\": \"notes.txt\"}}\n</tool_call>", "Let me read the file:", readNotes},
 	{"two hermes calls", "<tool_call>\n{\"name\": \"read_file\", \"arguments\": {\"path\": \"notes.txt\"}}\n</tool_call>\n<tool_call>\n{\"name\": \"list_tools\", \"arguments\": {}}\n</tool_call>", "", readNotes + " list_tools{}"},
 	{"two objects in one tag", "<tool_call>\n{\"name\": \"read_file\", \"arguments\": {\"path\": \"notes.txt\"}}\n{\"name\": \"list_tools\", \"arguments\": {}}\n</tool_call>", "", readNotes + " list_tools{}"},
 	{"hermes without closing tag", "<tool_call>\n{\"name\": \"read_file\", \"arguments\": {\"path\": \"notes.txt\"}}", "", readNotes},

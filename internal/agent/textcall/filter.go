@@ -17,13 +17,13 @@ import (
 // What stands in code mentions tags, it does not use them (C082): a single
 // backtick reaches to the end of its line, three and more to their like.
 type Filter struct {
-	in    []byte // not decided yet
-	mode  mode
-	seen  int // bytes of in that were searched in vain for what ends the mode
-	far   int // bytes of in that were searched in vain for the end of a line
-	kind  int // of the thought we are in, an index of thoughts
-	off   int // bytes of the text before in
-	began int // bytes of the text before what may be the answer: behind the last void
+	in     []byte // not decided yet
+	mode   mode
+	seen   int // bytes of in that were searched in vain for what ends the mode
+	far    int // bytes of in that were searched in vain for the end of a line
+	kind   int // of the thought we are in, an index of thoughts
+	off    int // bytes of the text before in
+	voided int // bytes of the text up to the last void
 
 	code    byte                // the mark of the code we are in, 0 outside
 	ticks   int                 // its length
@@ -40,6 +40,7 @@ type Filter struct {
 	thought []byte // kept if keep
 	prior   int    // bytes of thought up to the last void
 	keep    bool
+	tempted bool // a call seemed to begin somewhere
 
 	// read takes calls from the beginning of a finished text and gives their
 	// length; nil while it streams.
@@ -156,61 +157,9 @@ func (t thought) end(in []byte, from int) (at, n int, kept bool) {
 	return len(in), 0, false
 }
 
-// stepSteps looks for the label that tells what the steps of ReAct lead to.
-func (f *Filter) stepSteps(last bool) bool {
-	for f.seen < len(f.in) {
-		i := bytes.IndexByte(f.in[max(f.seen, f.far):], '\n')
-		line := f.in[f.seen:]
-		if i >= 0 {
-			line = f.in[f.seen : max(f.seen, f.far)+i]
-		}
-		kind, n := label(line)
-		if kind == finalLabel && f.begun {
-			kind = noLabel // behind other text it is part of it
-		}
-		switch {
-		case i < 0 && !last && (kind != finalLabel || n == len(line)):
-			f.far = len(f.in)
-			return false
-		case kind == finalLabel:
-			f.think(f.seen)
-			f.drop(n)
-			f.become(inProse)
-			return true
-		case kind == actionLabel:
-			switch verdict := actionMark(f.in[f.seen:], last); {
-			case verdict == unclear:
-				return false
-			case verdict == isCall && !last:
-				return f.hold(inCall)
-			case verdict == isCall:
-				return f.act()
-			}
-		}
-		f.seen += len(line) + 1
-	}
-	if last {
-		f.plain = true
-		f.become(inProse)
-	}
-	return last
-}
-
-// act takes the action behind the steps, if it is one.
-func (f *Filter) act() bool {
-	at := f.seen
-	f.become(inProse)
-	if n := f.take(f.in[at:]); n > 0 {
-		f.think(at)
-		f.drop(n)
-	} else {
-		f.plain = true
-	}
-	return true
-}
-
 // take lets the reader take calls.
 func (f *Filter) take(in []byte) int {
+	f.tempted = true
 	if f.read == nil {
 		return 0
 	}
@@ -287,8 +236,9 @@ func (f *Filter) mark(r rune) bool {
 // stepCode opens or closes code, unless a fence may hold a call.
 func (f *Filter) stepCode(last bool) bool {
 	c := f.in[0]
-	n := len(f.in) - len(bytes.TrimLeft(f.in, string(c)))
+	n := len(f.in) - len(bytes.TrimLeft(f.in[f.seen:], string(c)))
 	if n == len(f.in) && !last {
+		f.seen = n
 		return false // the run may go on
 	}
 	switch {
@@ -360,7 +310,7 @@ func (f *Filter) stepMark(last bool) bool {
 		f.shown, f.void = f.shown[:0], true
 		f.begun, f.last = false, 0
 		f.drop(n)
-		f.began = f.off
+		f.voided = f.off
 	case verdict == isNoise, verdict == unclear && n > 0:
 		f.drop(n)
 	default:

@@ -23,8 +23,8 @@ var formats = []format{
 	{"<toolcall>", "</toolcall>"},             // Nemotron
 	{"<minimax:tool_call>", "</minimax:tool_call>"},
 	{"<seed:tool_call>", "</seed:tool_call>"},
-	{"<function=", "</function>"},                    // Qwen 3 Coder, Llama 3.1, Functionary 3.1
-	{"<function name=", "</function>"},               //
+	{"<function=", "</function>"}, // Qwen 3 Coder, Llama 3.1, Functionary 3.1
+	{"<function name=", "</function>"},
 	{"<invoke name=", "</invoke>"},                   // MiniMax
 	{"<|tool_call|>", "<|/tool_call|>"},              // Granite 3, Phi 4
 	{"<|tool_call>", "<tool_call|>"},                 // Gemma 4
@@ -157,7 +157,12 @@ func special(in []byte) bool {
 // tells that in may become it.
 func tagAt(in []byte, tag string) (n int, open bool) {
 	m := min(len(in), len(tag))
-	if tag == "" || m > 0 && in[0] != tag[0] && in[0]|0x20 != tag[0]|0x20 || !strings.EqualFold(string(in[:m]), tag[:m]) {
+	for i := range min(m, 2) { // most fail here
+		if in[i]|0x20 != tag[i]|0x20 {
+			return 0, false
+		}
+	}
+	if tag == "" || !strings.EqualFold(string(in[:m]), tag[:m]) {
 		return 0, false
 	}
 	if m < len(tag) {

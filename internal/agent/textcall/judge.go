@@ -7,12 +7,9 @@ import (
 	"unicode"
 )
 
-// Bytes without a decision that are waited for before something is taken for
-// plain text.
-const (
-	undecided = 256
-	headerMax = 256 // of a header of harmony
-)
+// undecided is how many bytes without a decision are waited for before something
+// is taken for plain text.
+const undecided = 256
 
 // verdict is what a stretch of text turns out to be.
 type verdict int
@@ -146,32 +143,6 @@ func (f *Filter) lone() (verdict, int) {
 	return isPlain, 0
 }
 
-// harmony judges a header of gpt-oss: <|start|>assistant<|channel|>final<|message|>.
-func (f *Filter) harmony() (verdict, int) {
-	n, open := oneOf(f.in, []string{"<|start|>", "<|channel|>"})
-	switch {
-	case open:
-		return unclear, 0
-	case n == 0 || !f.placed(true):
-		return isPlain, 0
-	}
-	head, _, ended := bytes.Cut(f.in[:min(len(f.in), headerMax)], []byte("<|message|>"))
-	switch {
-	case bytes.Contains(head, []byte("to=")):
-		return isCall, 0
-	case !ended && len(f.in) < headerMax:
-		return unclear, 0
-	case !ended:
-		return isPlain, 0
-	}
-	n = len(head) + len("<|message|>")
-	if bytes.Contains(head, []byte("analysis")) {
-		f.kind = harmonyThought
-		return isOpening, n
-	}
-	return isNoise, n
-}
-
 // beginning judges the first visible thing of an answer.
 func (f *Filter) beginning() (verdict, int) {
 	n, more := oneOf(f.in, bareCalls)
@@ -195,22 +166,6 @@ func (f *Filter) beginning() (verdict, int) {
 		return unclear, 0
 	}
 	return isPlain, 0
-}
-
-// bareAnalysis judges what is left of harmony's thoughts when a server drops its
-// tokens: "analysisWe need … assistantfinalfour" (C084).
-func bareAnalysis(in []byte) verdict {
-	const name = "analysis"
-	m := min(len(in), len(name))
-	switch {
-	case string(in[:m]) != name[:m]:
-		return isPlain
-	case len(in) == m:
-		return unclear
-	case in[m] >= 'A' && in[m] <= 'Z':
-		return isOpening
-	}
-	return isPlain
 }
 
 // backslash judges a backslash: it takes the meaning from punctuation that follows.

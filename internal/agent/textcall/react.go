@@ -2,7 +2,6 @@ package textcall
 
 import (
 	"bytes"
-	"encoding/json"
 	"strings"
 )
 
@@ -144,82 +143,64 @@ func structured(in []byte, open verdict) verdict {
 	return isPlain
 }
 
-// action reads the call behind the label of an action.
-func (r *reader) action(in []byte) ([]Call, int) {
-	_, n := label(in)
-	if structured(in[n:], isPlain) == isCall && toolName(bytes.TrimLeft(in[n:], decoration)) != "json" || bytes.HasPrefix(in[n:], []byte("```json")) {
-		return r.structured(in, n)
-	}
-	pos := len(in) - len(bytes.TrimLeft(in[n:], decoration))
-	name := toolName(in[pos:])
-	pos = len(in) - len(bytes.TrimLeft(in[pos+len(name):], decoration))
-	call, ok := r.call(name)
-	if !ok {
-		return nil, 0
-	}
-	if at := in[pos:]; len(at) > 0 && at[0] == '(' {
-		args, k := readArguments(at[1:])
-		call.Args = args
-		return []Call{call}, step(pos+1, k)
-	} else if len(at) > 0 && at[0] == '{' {
-		args, k := readValue(at)
-		call.Args = args
-		return []Call{call}, step(pos, k)
-	}
-	pos = len(in) - len(bytes.TrimLeft(in[pos:], " \t\r\n"))
-	kind, k := label(in[pos:])
-	if kind != inputLabel {
-		call.Args = json.RawMessage("{}")
-		return []Call{call}, pos
-	}
-	args, k2 := input(in[pos+k:])
-	call.Args = args
-	return []Call{call}, pos + k + k2
-}
-
-// step adds a length to a place; 0 stays 0.
-func step(pos, n int) int {
-	if n == 0 {
-		return 0
-	}
-	return pos + n
-}
-
-// structured reads the JSON behind the label that ends at n.
-func (r *reader) structured(in []byte, n int) ([]Call, int) {
-	pos := n + bytes.IndexAny(in[n:], "{[")
-	value, k := readValue(in[pos:])
-	calls := r.fromJSON(value, false)
-	if k == 0 || len(calls) == 0 {
-		return nil, 0
-	}
-	return calls, len(in) - len(bytes.TrimLeft(in[pos+k:], " \t\r\n`"))
-}
-
-// input reads the arguments of an action: a value, or else the text up to the
-// next label, as a string.
-func input(in []byte) (json.RawMessage, int) {
-	pos := len(in) - len(bytes.TrimLeft(in, " \t\r\n`"))
-	if rest, ok := bytes.CutPrefix(in[pos:], []byte("json\n")); ok {
-		pos = len(in) - len(rest)
-	}
-	if value, k := readValue(in[pos:]); k > 0 {
-		end := len(in) - len(bytes.TrimLeft(in[pos+k:], " \t`"))
-		if end == len(in) || in[end] == '\n' || in[end] == '\r' {
-			return Arguments(value), end
+// stepSteps looks for the label that tells what the steps of ReAct lead to.
+func (f *Filter) stepSteps(last bool) bool {
+	for f.seen < len(f.in) {
+		i := bytes.IndexByte(f.in[max(f.seen, f.far):], '\n')
+		line := f.in[f.seen:]
+		if i >= 0 {
+			line = f.in[f.seen : max(f.seen, f.far)+i]
 		}
-	}
-	end := 0
-	for end < len(in) {
-		line, _, _ := bytes.Cut(in[end:], []byte{'\n'})
-		if kind, _ := label(line); kind != noLabel {
-			break
+		kind, n := label(line)
+		if kind == finalLabel && f.begun {
+			kind = noLabel // behind other text it is part of it
 		}
-		end = min(end+len(line)+1, len(in))
+		switch {
+		case i < 0 && !last && (kind != finalLabel || n == len(line)):
+			f.far = len(f.in)
+			return false
+		case kind == finalLabel:
+			f.thinkSteps(f.seen)
+			f.drop(n)
+			f.become(inProse)
+			return true
+		case kind == actionLabel:
+			switch verdict := actionMark(f.in[f.seen:], last); {
+			case verdict == unclear:
+				return false
+			case verdict == isCall && !last:
+				return f.hold(inCall)
+			case verdict == isCall:
+				return f.act()
+			}
+		}
+		f.seen += len(line) + 1
 	}
-	text := strings.Trim(string(bytes.TrimSpace(in[:end])), "`")
-	if text == "" || strings.EqualFold(text, "none") || strings.EqualFold(text, "n/a") {
-		return json.RawMessage("{}"), end
+	if last {
+		f.plain = true
+		f.become(inProse)
 	}
-	return quoted(text), end
+	return last
+}
+
+// act takes the action behind the steps, if it is one.
+func (f *Filter) act() bool {
+	at := f.seen
+	f.become(inProse)
+	if n := f.take(f.in[at:]); n > 0 {
+		f.thinkSteps(at)
+		f.drop(n)
+	} else {
+		f.plain = true
+	}
+	return true
+}
+
+// thinkSteps is think without the first label.
+func (f *Filter) thinkSteps(n int) {
+	if _, k := label(f.in); k <= n {
+		f.drop(k)
+		n -= k
+	}
+	f.think(n)
 }

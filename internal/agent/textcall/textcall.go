@@ -42,11 +42,14 @@ func Parse(text string, tools []string) Answer {
 	f := Filter{keep: true}
 	f.finish(text)
 	answer := Answer{Thought: clean(f.thought), Text: clean(f.shown)}
+	if !f.tempted {
+		return answer
+	}
 
 	p := parser{reader: reader{tools: tools}}
 	p.keep = true
 	p.Filter.read = p.take
-	p.finish(text[f.began:])
+	p.finish(text[f.voided:])
 	if len(p.calls) > 0 && p.genuine() {
 		answer.Thought = clean(slices.Concat(f.thought[:f.prior], p.thought))
 		answer.Text, answer.Calls = clean(p.shown[:p.before]), p.calls
@@ -96,7 +99,7 @@ func (p *parser) take(in []byte) int {
 	case len(p.calls) == 0:
 		p.before = len(p.shown)
 		p.calls = calls
-	case blank(p.shown[p.end:]):
+	case p.end <= len(p.shown) && blank(p.shown[p.end:]):
 		p.calls = append(p.calls, calls...)
 	}
 	p.end = len(p.shown)
@@ -106,8 +109,11 @@ func (p *parser) take(in []byte) int {
 	return n
 }
 
-// genuine tells whether the calls are meant, not explained.
+// genuine tells whether the calls are meant: neither explained nor thought.
 func (p *parser) genuine() bool {
+	if p.void {
+		return false // a closing tag of thoughts stands behind them
+	}
 	before, tail := p.shown[:p.before], p.shown[p.end:]
 	if !blank(before) && !blank(tail) {
 		return false

@@ -33,7 +33,8 @@ func corpus(t *testing.T, name string) string {
 	return string(b)
 }
 
-// TestCorpus takes every file of the corpus to what is expected of it.
+// TestCorpus takes every file of the corpus to what is expected of it (C019, C022,
+// C083, C084, C085).
 func TestCorpus(t *testing.T) {
 	var expected map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(corpus(t, "toolcalls_expected.json")), &expected); err != nil {
@@ -46,9 +47,9 @@ func TestCorpus(t *testing.T) {
 	thoughts := map[string]string{
 		"toolcall_harmony.txt":      "We need the file.",
 		"toolcall_think_before.txt": `Maybe call {"name":"shell","arguments":{"command":"rm x"}}? No, read first.`,
-		"react_simple.txt":          "Thought: I need the file.",
-		"react_hallucinated.txt":    "Thought: I need the file.",
-		"react_final_only.txt":      "Thought: no tool needed",
+		"react_simple.txt":          "I need the file.",
+		"react_hallucinated.txt":    "I need the file.",
+		"react_final_only.txt":      "no tool needed",
 	}
 	files, err := filepath.Glob("testdata/*_*.txt")
 	if err != nil {
