@@ -26,7 +26,7 @@ func (r *reader) protocol(in []byte, start bool) ([]Call, int) {
 // action reads the call behind the label of an action.
 func (r *reader) action(in []byte) ([]Call, int) {
 	_, n := label(in)
-	if structured(in[n:], isPlain) == isCall && toolName(bytes.TrimLeft(in[n:], decoration)) != "json" || bytes.HasPrefix(in[n:], []byte("```json")) {
+	if structured(in[n:], isPlain) == isCall {
 		return r.structured(in, n)
 	}
 	pos := len(in) - len(bytes.TrimLeft(in[n:], decoration))
@@ -51,9 +51,9 @@ func (r *reader) action(in []byte) ([]Call, int) {
 		call.Args = json.RawMessage("{}")
 		return []Call{call}, pos
 	}
-	args, k2 := input(in[pos+k:])
+	args, length := input(in[pos+k:])
 	call.Args = args
-	return []Call{call}, pos + k + k2
+	return []Call{call}, pos + k + length
 }
 
 // step adds a length to a place; 0 stays 0.
