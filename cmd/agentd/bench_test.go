@@ -253,20 +253,19 @@ func BenchmarkLongChat(b *testing.B) {
 				w.exchange(c, i)
 			}
 		}
-		measure := func(person func(n int) int) (latency, processor time.Duration) {
-			before := d.cpu()
-			var added []time.Duration
-			for n := range messages {
-				added = append(added, w.exchange(c, person(n)))
-			}
-			return median(added), (d.cpu() - before) / messages
-		}
-		shortLatency, shortProcessor := measure(func(n int) int { return 1 + n/10 })
 		for range (long - short) / 2 {
 			w.exchange(c, 0)
 		}
-		p.start()
-		longLatency, longProcessor := measure(func(int) int { return 0 })
+		// In turns, so that what else happens on the machine meets both.
+		var shortRun, longRun run10
+		for n := range messages / 10 {
+			shortRun.add(w, d, c, 1+n)
+			p.watch(true)
+			longRun.add(w, d, c, 0)
+			p.watch(false)
+		}
+		shortLatency, shortProcessor := median(shortRun.added), shortRun.processor/messages
+		longLatency, longProcessor := median(longRun.added), longRun.processor/messages
 		metric(b, "20 earlier messages: added latency", ms(shortLatency), "ms", "")
 		metric(b, "20 earlier messages: processor time", ms(shortProcessor), "ms", "")
 		metric(b, "2000 earlier messages: added latency", ms(longLatency), "ms", "")
@@ -278,6 +277,20 @@ func BenchmarkLongChat(b *testing.B) {
 	}
 }
 
+// run10 is what messages cost, measured ten at a time.
+type run10 struct {
+	added     []time.Duration
+	processor time.Duration
+}
+
+func (r *run10) add(w *realWorld, d *child, c *crowd, person int) {
+	before := d.cpu()
+	for range 10 {
+		r.added = append(r.added, w.exchange(c, person))
+	}
+	r.processor += d.cpu() - before
+}
+
 // prefixes measures how much of a prompt the next one begins with.
 type prefixes struct {
 	mu     sync.Mutex
@@ -287,10 +300,10 @@ type prefixes struct {
 	cuts   int
 }
 
-func (p *prefixes) start() {
+func (p *prefixes) watch(on bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.on = true
+	p.on = on
 }
 
 func (p *prefixes) see(r ollamatest.Request) {

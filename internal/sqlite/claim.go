@@ -33,9 +33,14 @@ const inOrder = `NOT EXISTS (SELECT 1 FROM inbox AS c WHERE c.state = 'queued' A
 // can be claimed. A power cut may take it back: nothing but a model is asked
 // before Append, OpenPreview or Next follow.
 func (s *Store) Claim(ctx context.Context, now time.Time, compose Compose) (turn agent.Turn, ok bool, err error) {
+	var a agent.Address
+	var sender int64
+	// Most often there is nothing: that costs no write.
+	found, err := s.read.row(ctx, claimable, []any{millis(now)}, &a.Channel, &a.Chat, &a.Thread, &sender)
+	if err != nil || !found {
+		return turn, false, err
+	}
 	err = s.doLazily(ctx, "Claim", func(t *tx) error {
-		var a agent.Address
-		var sender int64
 		found, err := t.row(claimable, []any{millis(now)}, &a.Channel, &a.Chat, &a.Thread, &sender)
 		if err != nil || !found {
 			return err

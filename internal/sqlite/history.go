@@ -33,7 +33,7 @@ func (s *Store) History(ctx context.Context, session, after int64) (h agent.Hist
 	if !there {
 		return h, fmt.Errorf("there is no session %d", session)
 	}
-	rows, err := s.read.query(ctx, historyQuery+`AND m.seq >= ? AND m.seq > ? AND coalesce(t.state, '') <> 'superseded' ORDER BY m.seq`, session, from, after)
+	rows, err := s.read.query(ctx, historyQuery+`AND m.seq >= max(?, ? + 1) AND coalesce(t.state, '') <> 'superseded' ORDER BY m.seq`, session, from, after)
 	err = each(rows, err, func(r *sql.Rows) error {
 		e, err := scanEntry(r)
 		h.Entries = append(h.Entries, e)
