@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"agentd/internal/agent/textcall"
 )
 
 // Defaults and bounds of the loop.
@@ -135,6 +137,7 @@ func (r *run) generate(ctx context.Context, nudge string) (Reply, error) {
 		reply, err := r.Model.Generate(ctx, Request{Model: r.ModelName, Messages: prompt, Tools: r.specs}, r.watch)
 		switch {
 		case err == nil:
+			r.understand(&reply)
 			return reply, nil
 		case ctx.Err() != nil:
 			return Reply{}, context.Cause(ctx)
@@ -153,6 +156,33 @@ func (r *run) generate(ctx context.Context, nudge string) (Reply, error) {
 		}
 		r.watch(Delta{Restart: true})
 	}
+}
+
+// understand takes out of a reply what its model wrote as words because the
+// server did not know better: thoughts, which are never stored or sent back
+// (C080), and, where there are no others, calls (C019, C083). Calls of a reply
+// that ran into the output limit may lack their end, and are not run.
+func (r *run) understand(reply *Reply) {
+	text, calls := reply.Message.Text(), reply.Message.Calls()
+	if len(calls) > 0 {
+		_, text = textcall.Thoughts(text)
+	} else {
+		answer := textcall.Parse(text, r.names())
+		text = answer.Text
+		for _, c := range answer.Calls {
+			if !reply.Cut {
+				calls = append(calls, Call{Name: c.Name, Args: c.Args})
+			}
+		}
+	}
+	m := Message{Role: Assistant}
+	if text != "" {
+		m.Parts = append(m.Parts, Part{Text: text})
+	}
+	for _, c := range calls {
+		m.Parts = append(m.Parts, Part{Call: &c})
+	}
+	reply.Message = m
 }
 
 // lastWords asks for an answer when no more tools may run. The tools stay in the
@@ -303,7 +333,7 @@ func (r *run) runCall(ctx context.Context, c Call, resumed bool) error {
 func (r *run) execute(ctx context.Context, c Call) (result Result, err error) {
 	tool, ok := r.tools[c.Name]
 	if !ok {
-		return Result{}, fmt.Errorf("there is no tool %q; you have: %s", c.Name, r.names())
+		return Result{}, r.unknown(c.Name)
 	}
 	started := time.Now()
 	defer func() {
@@ -315,15 +345,20 @@ func (r *run) execute(ctx context.Context, c Call) (result Result, err error) {
 	return tool.Run(ctx, r.scope, c)
 }
 
-func (r *run) names() string {
+func (r *run) names() []string {
 	names := make([]string, len(r.specs))
 	for i, s := range r.specs {
 		names[i] = s.Name
 	}
-	if len(names) == 0 {
-		return "no tools at all"
+	return names
+}
+
+// unknown is what a call of a tool that is not there is told.
+func (r *run) unknown(name string) error {
+	if len(r.specs) == 0 {
+		return fmt.Errorf("there is no tool %q; you have no tools at all", name)
 	}
-	return strings.Join(names, ", ")
+	return fmt.Errorf("there is no tool %q; you have: %s", name, strings.Join(r.names(), ", "))
 }
 
 func wait(ctx context.Context, d time.Duration) error {

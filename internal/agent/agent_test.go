@@ -390,3 +390,32 @@ func TestOpenCalls(t *testing.T) {
 		}
 	}
 }
+
+// C019, C022, C080, C083: calls and thoughts that the server left in the text.
+func TestCallsAndThoughtsInTheText(t *testing.T) {
+	tool := echo("read_file", agent.ReadOnly)
+	model := agenttest.NewModel(
+		agenttest.Step{Text: "<think>I could call <tool_call></think>\nI look.\n<tool_call>\n{\"name\": \"read_file\", \"arguments\": {\"path\": \"notes.txt\"}}\n</tool_call>"},
+		agenttest.Step{Text: `{"name": "Skill", "arguments": {"name": "none"}}`},
+		agenttest.Step{Text: "<think>done</think>The notes say: `{\"name\": \"read_file\", \"arguments\": {}}` is a call."})
+	a := agent.Agent{Model: model, Tools: []agent.Tool{tool}}
+	tr := agenttest.NewTranscript(user("what do my notes say?"))
+	reply, err := a.Run(t.Context(), scope, tr, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := reply.Message.Text(); got != "The notes say: `{\"name\": \"read_file\", \"arguments\": {}}` is a call." {
+		t.Errorf("answer %q", got)
+	}
+	if runs := tool.Runs(); len(runs) != 1 || string(runs[0].Args) != `{"path":"notes.txt"}` {
+		t.Errorf("ran %v", runs)
+	}
+	if got := results(tr.History()); len(got) != 2 || !strings.Contains(got[1], `there is no tool "Skill"; you have: read_file`) {
+		t.Errorf("results %q", got)
+	}
+	for _, m := range tr.History() {
+		if text := m.Text(); strings.Contains(text, "think") || strings.Contains(text, "tool_call") {
+			t.Errorf("the history keeps %q", text)
+		}
+	}
+}
