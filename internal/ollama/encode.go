@@ -68,7 +68,9 @@ var emptySchema = json.RawMessage(`{"type":"object","properties":{}}`)
 func (c *Client) encode(model string, info known, req agent.Request) ([]byte, error) {
 	out := c.request(model, info)
 	out.Stream = true
-	if info.tools {
+	history := systemFirst(req.Messages)
+	switch {
+	case info.tools:
 		for _, spec := range req.Tools {
 			schema := spec.Schema
 			if len(schema) == 0 {
@@ -76,12 +78,17 @@ func (c *Client) encode(model string, info known, req agent.Request) ([]byte, er
 			}
 			out.Tools = append(out.Tools, chatTool{Type: "function", Function: chatFunction{spec.Name, spec.Description, schema}})
 		}
+	case len(req.Tools) > 0:
+		history = inProtocol(history, req.Tools)
+		if _, set := out.Options["stop"]; !set {
+			out.Options["stop"] = stops()
+		}
 	}
 	head, err := marshal(out)
 	if err != nil {
 		return nil, fmt.Errorf("ollama: request: %w", err)
 	}
-	messages, err := c.conversations.encode(systemFirst(req.Messages), info.vision)
+	messages, err := c.conversations.encode(history, info.vision)
 	if err != nil {
 		return nil, fmt.Errorf("ollama: messages: %w", err)
 	}
