@@ -35,6 +35,8 @@ type access struct {
 	store     People
 	log       *slog.Logger
 
+	reading sync.Mutex // one at a time: a list that was read earlier must not replace a later one
+
 	mu     sync.RWMutex
 	loaded bool
 	known  map[int64]agent.Known
@@ -60,6 +62,8 @@ func newAccess(cfg Config, store People, log *slog.Logger) *access {
 
 // refresh reads the database's part anew.
 func (a *access) refresh(ctx context.Context) error {
+	a.reading.Lock()
+	defer a.reading.Unlock()
 	rows, err := a.store.Known(ctx)
 	if err != nil {
 		return err

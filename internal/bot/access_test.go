@@ -6,11 +6,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"agentd/internal/agent"
+	"agentd/internal/sqlite"
 )
 
 // nobody is a store that knows no people; nothing else of it may be used.
@@ -206,5 +209,60 @@ func TestStartPairing(t *testing.T) {
 	}
 	if _, err := receptionist(t, Config{Allowed: []int64{mira}}).StartPairing(t.Context()); err != ErrOwned {
 		t.Errorf("with a configured owner: %v", err)
+	}
+}
+
+// late is a store whose first list arrives when it is old.
+type late struct {
+	People
+	read    chan struct{} // closed when the first list was read
+	release chan struct{} // lets it arrive
+	once    sync.Once
+}
+
+func (l *late) Known(ctx context.Context) ([]agent.Known, error) {
+	rows, err := l.People.Known(ctx)
+	l.once.Do(func() {
+		close(l.read)
+		<-l.release
+	})
+	return rows, err
+}
+
+// Two readers of the list: the one that read it earlier must not undo what the other knows.
+func TestAnOldListReplacesNoNewOne(t *testing.T) {
+	db, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "agentd.db"), sqlite.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	store := db.Channel(Channel)
+	l := &late{People: store, read: make(chan struct{}), release: make(chan struct{})}
+	a := newAccess(Config{}, l, slog.New(slog.DiscardHandler))
+	var readers sync.WaitGroup
+	refresh := func() {
+		if err := a.refresh(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	readers.Go(refresh)
+	<-l.read
+	if err := store.SetPerson(t.Context(), 7, agent.PersonAllowed, "Ann"); err != nil {
+		t.Fatal(err)
+	}
+	second := make(chan struct{})
+	readers.Go(func() { refresh(); close(second) })
+	select { // it must wait for the first one: give it time to show that it does not
+	case <-second:
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(l.release)
+	readers.Wait()
+	if got := a.rights(7, 7); got != agent.Person {
+		t.Errorf("rights %v", got)
 	}
 }
