@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -217,15 +218,15 @@ type late struct {
 	People
 	read    chan struct{} // closed when the first list was read
 	release chan struct{} // lets it arrive
-	once    sync.Once
+	second  atomic.Bool
 }
 
 func (l *late) Known(ctx context.Context) ([]agent.Known, error) {
 	rows, err := l.People.Known(ctx)
-	l.once.Do(func() {
+	if !l.second.Swap(true) {
 		close(l.read)
 		<-l.release
-	})
+	}
 	return rows, err
 }
 
