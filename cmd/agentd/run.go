@@ -23,6 +23,9 @@ import (
 func configure(p process) (config, *slog.Logger, int) {
 	cfg, warnings, err := loadConfig(p.environ, p.dir)
 	if err != nil {
+		for _, w := range warnings { // a misspelt name may be what the fault comes from
+			p.complain("%s", w)
+		}
 		p.complain("%v", err)
 		return cfg, nil, exitConfig
 	}

@@ -49,11 +49,11 @@ func lastOf(c bottest.Chat) string {
 func TestFaultsAreListedAtOnce(t *testing.T) {
 	var out buffer
 	code := run(t.Context(), process{dir: t.TempDir(), stdout: &out, stderr: &out,
-		environ: []string{"HOME=" + t.TempDir(), "TELEGRAM_RATE=fast", "AGENT_WORKERS=0", "OLLAMA_HOST=http://[bad"}})
+		environ: []string{"HOME=" + t.TempDir(), "TELEGRAM_RATE=fast", "TELEGRAM_BOT_TOKN=x", "AGENT_WORKERS=0", "OLLAMA_HOST=http://[bad"}})
 	if code != exitConfig {
 		t.Errorf("exit code %d", code)
 	}
-	for _, name := range []string{"TELEGRAM_BOT_TOKEN: ", "@BotFather", "agentd demo", "TELEGRAM_RATE: ", "AGENT_WORKERS: ", "OLLAMA_HOST: "} {
+	for _, name := range []string{"TELEGRAM_BOT_TOKEN: ", "@BotFather", "agentd demo", "TELEGRAM_RATE: ", "AGENT_WORKERS: ", "OLLAMA_HOST: ", "TELEGRAM_BOT_TOKN"} {
 		if !strings.Contains(out.String(), name) {
 			t.Errorf("%q is missing in\n%s", name, out.String())
 		}
