@@ -320,3 +320,37 @@ func TestPairPrintsANewCode(t *testing.T) {
 		d.stop()
 	})
 }
+
+// Somebody who is taken off the list while the daemon is down is not answered any
+// more, neither what was begun nor what waits.
+func TestRightsAreThoseOfNow(t *testing.T) {
+	inWorld(t, ollamatest.Config{FirstToken: time.Minute}, func(t *testing.T, w *world) {
+		w.env["TELEGRAM_ALLOWED_USERS"], w.env["SHUTDOWN_GRACE"] = "100200300,100200301", "0s"
+		other := w.tg.User(bob, "Bob", "en")
+		d := w.start(nil)
+		pass(time.Second)
+		other.Send("the first of Bob")
+		pass(5 * time.Second)
+		other.Send("the second of Bob")
+		w.ann().Send("hello")
+		pass(time.Second)
+		d.stop()
+		asked := len(w.llm.Requests())
+
+		w.env["TELEGRAM_ALLOWED_USERS"] = "100200300"
+		d = w.start(nil)
+		pass(10 * time.Minute)
+		d.stop()
+		if got := other.Chat().FromBot(); len(got) > 0 {
+			t.Errorf("Bob reads\n%s", seen(other.Chat()))
+		}
+		if got := lastOf(w.tg.Chat(ann)); !strings.HasSuffix(got, "hello") {
+			t.Errorf("Ann reads %q", got)
+		}
+		for _, r := range w.llm.Requests()[asked:] {
+			if strings.Contains(string(r.Body), "of Bob") {
+				t.Error("Bob's words reached the model")
+			}
+		}
+	})
+}

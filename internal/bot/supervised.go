@@ -14,6 +14,14 @@ import (
 // courtesyTimeout bounds a call that nothing depends on.
 const courtesyTimeout = 5 * time.Second
 
+// Rights gives what the turn's principal may do now.
+func (b *Bot) Rights(ctx context.Context, turn agent.Turn) (agent.Rights, error) {
+	if err := b.people.ensure(ctx); err != nil {
+		return agent.Stranger, err
+	}
+	return b.people.rights(turn.Principal.ID, turn.Address.Chat), nil
+}
+
 // Remove gives the post that takes away a turn's preview, if one is known.
 func (b *Bot) Remove(turn agent.Turn) []agent.Post {
 	if turn.Preview == nil || turn.Preview.Message == 0 {

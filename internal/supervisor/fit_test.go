@@ -28,12 +28,13 @@ func (w windowed) Window(context.Context, string) (int, error) { return w.tokens
 // silent is a channel that shows nothing and is a Progress too.
 type silent struct{}
 
-func (s silent) Follow(context.Context, agent.Turn) Progress    { return s }
-func (s silent) Remove(agent.Turn) []agent.Post                 { return nil }
-func (s silent) Tell(context.Context, agent.Turn, *agent.Fault) {}
-func (s silent) Seen(context.Context, agent.Address, int64)     {}
-func (s silent) Watch(agent.Delta)                              {}
-func (s silent) Close()                                         {}
+func (s silent) Follow(context.Context, agent.Turn) Progress              { return s }
+func (s silent) Remove(agent.Turn) []agent.Post                           { return nil }
+func (s silent) Tell(context.Context, agent.Turn, *agent.Fault)           {}
+func (s silent) Rights(context.Context, agent.Turn) (agent.Rights, error) { return agent.Owner, nil }
+func (s silent) Seen(context.Context, agent.Address, int64)               {}
+func (s silent) Watch(agent.Delta)                                        {}
+func (s silent) Close()                                                   {}
 func (s silent) Answer(_ context.Context, text string, faults ...*agent.Fault) []agent.Post {
 	for _, f := range faults {
 		text += "!" + string(f.Code)

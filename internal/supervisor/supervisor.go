@@ -47,6 +47,9 @@ type Model interface {
 type Channel interface {
 	// Follow shows that the turn is being worked on until the Progress is closed.
 	Follow(ctx context.Context, turn agent.Turn) Progress
+	// Rights gives what the turn's principal may do now, which may have changed since
+	// they asked. It is always at hand, but for a store that cannot be read.
+	Rights(ctx context.Context, turn agent.Turn) (agent.Rights, error)
 	// Remove gives the posts that take away what is shown of a turn that will have no answer of its own.
 	Remove(turn agent.Turn) []agent.Post
 	// Tell says at once, without a promise, what cannot be stored.

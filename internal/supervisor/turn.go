@@ -117,9 +117,13 @@ func (s *Supervisor) answer(w *work, progress Progress) (agent.Reply, error) {
 	if w.turn.Attempts >= maxAttempts {
 		return agent.Reply{}, &agent.Fault{Code: agent.FaultParked, Args: map[string]string{"attempts": fmt.Sprint(w.turn.Attempts)}}
 	}
+	scope, err := s.admit(w)
+	if err != nil {
+		return agent.Reply{}, err
+	}
 	for {
 		ctx := w.begin()
-		reply, err := s.attempt(ctx, w, progress)
+		reply, err := s.attempt(ctx, w, scope, progress)
 		if err != nil && ctx.Err() != nil {
 			err = context.Cause(ctx) // whatever it broke, this is why
 		}
@@ -136,14 +140,32 @@ func (s *Supervisor) answer(w *work, progress Progress) (agent.Reply, error) {
 	}
 }
 
+// admit gives the turn's scope with the rights of now. The turn of somebody who may
+// no longer talk ends without an answer, as what they write now gets none:
+// agent.ErrStopped.
+func (s *Supervisor) admit(w *work) (agent.Scope, error) {
+	scope := w.turn.Scope
+	rights, err := s.channel.Rights(w.ctx, w.turn)
+	if err != nil {
+		return scope, err
+	}
+	if rights == agent.Stranger {
+		s.log.Info("whoever asked may no longer talk", "chat", scope.Address.Chat, "turn", scope.Turn)
+		s.finish(w, agent.Ending{State: agent.TurnStopped, Posts: s.channel.Remove(w.turn)})
+		return scope, agent.ErrStopped
+	}
+	scope.Principal.Rights = rights
+	return scope, nil
+}
+
 // attempt runs the loop on the stored history.
-func (s *Supervisor) attempt(ctx context.Context, w *work, progress Progress) (agent.Reply, error) {
+func (s *Supervisor) attempt(ctx context.Context, w *work, scope agent.Scope, progress Progress) (agent.Reply, error) {
 	a := &agent.Agent{Model: s.model, Tools: s.tools, MaxSteps: s.cfg.MaxSteps, Log: s.log}
 	t, err := s.transcript(ctx, w, a.Tools)
 	if err != nil {
 		return agent.Reply{}, err
 	}
-	reply, err := a.Run(ctx, w.turn.Scope, t, func(d agent.Delta) {
+	reply, err := a.Run(ctx, scope, t, func(d agent.Delta) {
 		w.speak()
 		progress.Watch(d)
 	})

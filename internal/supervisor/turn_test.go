@@ -22,6 +22,9 @@ type attentive struct {
 	seen []int64
 }
 
+func (a *attentive) Rights(context.Context, agent.Turn) (agent.Rights, error) {
+	return agent.Owner, nil
+}
 func (a *attentive) Seen(_ context.Context, _ agent.Address, message int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
