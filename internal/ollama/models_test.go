@@ -82,7 +82,7 @@ func TestModelsAreRemembered(t *testing.T) {
 			}
 		}
 		count(1, 1)
-		time.Sleep(10 * time.Minute) // the bubble's time
+		<-time.After(10 * time.Minute) // the bubble's time
 		if err := ask(); err != nil {
 			t.Fatal(err)
 		}

@@ -185,7 +185,7 @@ func TestForeignLock(t *testing.T) {
 					mu.Unlock()
 				})
 			}
-			time.Sleep(3 * time.Second)
+			<-time.After(3 * time.Second)
 			synctest.Wait()
 			mu.Lock()
 			equal(t, len(waited), 0)

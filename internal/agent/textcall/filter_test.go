@@ -212,7 +212,7 @@ func FuzzPieces(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string, size uint8) {
 		Parse(text, testTools) // whatever its bytes
 		if !utf8.ValidString(text) {
-			t.Skip("deltas are JSON strings: whole runes")
+			return // deltas are JSON strings: whole runes
 		}
 		var pieces []string
 		start, n := 0, 0

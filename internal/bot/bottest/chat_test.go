@@ -68,7 +68,7 @@ func TestKeep(t *testing.T) {
 func TestWait(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, b *bench) {
 		go func() {
-			time.Sleep(time.Hour) // virtual
+			<-time.After(time.Hour) // virtual
 			b.mira.Send("at last")
 		}()
 		start := time.Now()
@@ -101,7 +101,7 @@ func TestDraftsAndActions(t *testing.T) {
 		if d := chat.Drafts(); len(d) != 1 || d[0].Text != "Thinking" {
 			t.Errorf("%+v", d)
 		}
-		time.Sleep(31 * time.Second) // virtual
+		<-time.After(31 * time.Second) // virtual
 		if d := chat.Drafts(); len(d) != 0 {
 			t.Errorf("outlived 30 s: %+v", d)
 		}
@@ -115,7 +115,7 @@ func TestDraftsAndActions(t *testing.T) {
 			t.Errorf("%+v %q after the message", chat.Drafts(), chat.Action())
 		}
 		b.must("sendChatAction", obj{"chat_id": miraID, "action": "typing"})
-		time.Sleep(6 * time.Second)
+		<-time.After(6 * time.Second)
 		if chat.Action() != "" {
 			t.Error("an action lasts 5 s")
 		}
@@ -129,9 +129,9 @@ func TestOldThings(t *testing.T) {
 		card := b.message(miraID, b.must("sendMessage", obj{"chat_id": miraID, "text": "?",
 			"reply_markup": obj{"inline_keyboard": []any{[]any{obj{"text": "Yes", "callback_data": "y"}}}}}).message(t).ID)
 		id := b.mira.Press(card, "y")
-		time.Sleep(20 * time.Minute) // virtual
+		<-time.After(20 * time.Minute) // virtual
 		b.refused(400, "Bad Request: query is too old and response timeout expired or query ID is invalid", "answerCallbackQuery", obj{"callback_query_id": id})
-		time.Sleep(48 * time.Hour)
+		<-time.After(48 * time.Hour)
 		b.refused(400, "Bad Request: message can't be deleted for everyone", "deleteMessage", obj{"chat_id": miraID, "message_id": card.ID})
 	})
 }

@@ -149,11 +149,11 @@ func TestFlood(t *testing.T) {
 			t.Fatalf("%+v", r)
 		}
 		b.must("sendChatAction", obj{"chat_id": miraID, "action": "typing"}) // does not count
-		time.Sleep(time.Second)                                              // virtual
+		<-time.After(time.Second)                                            // virtual
 		b.send(miraID, "again")
 
 		for range FloodGroup {
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 			b.send(groupID, "x")
 		}
 		r = status("sendMessage", obj{"chat_id": groupID, "text": "21st"})
@@ -161,7 +161,7 @@ func TestFlood(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 		b.send(forumID, "another group")
-		time.Sleep(41 * time.Second)
+		<-time.After(41 * time.Second)
 		b.send(groupID, "again")
 
 		refused := 0

@@ -101,7 +101,7 @@ func TestOffsetConfirms(t *testing.T) {
 func TestUpdatesAreKeptADay(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, b *bench) {
 		b.mira.Send("old")
-		time.Sleep(updateLife + time.Second) // virtual
+		<-time.After(updateLife + time.Second) // virtual
 		b.mira.Send("new")
 		if got := b.updates(obj{}); len(got) != 1 {
 			t.Errorf("%v", got)
