@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -78,7 +79,7 @@ func (s *Supervisor) work(w *work) {
 	progress := s.channel.Follow(w.ctx, w.turn)
 	defer progress.Close()
 
-	reply, err := s.answer(w, progress)
+	reply, err := guarded(func() (agent.Reply, error) { return s.answer(w, progress) })
 	switch {
 	case errors.Is(err, agent.ErrStopped):
 		return // whoever stopped it has answered
@@ -93,7 +94,7 @@ func (s *Supervisor) work(w *work) {
 	if err != nil {
 		f := asFault(err)
 		if f == nil {
-			f = &agent.Fault{Code: agent.FaultBroke, Args: map[string]string{"turn": fmt.Sprint(w.turn.Turn)}}
+			f = broke(w.turn)
 		}
 		log.Warn("the turn has a fault", "err", err)
 		faults = append(faults, f)
@@ -108,8 +109,28 @@ func (s *Supervisor) work(w *work) {
 	default:
 		end.State = agent.TurnFailed
 	}
-	end.Posts = progress.Answer(w.ctx, text, faults...)
+	end.Posts, err = guarded(func() ([]agent.Post, error) { return progress.Answer(w.ctx, text, faults...), nil })
+	if err != nil {
+		log.Error("the answer cannot be shown", "err", err)
+		end.Posts = progress.Answer(w.ctx, "", broke(w.turn))
+	}
 	s.finish(w, end)
+}
+
+// guarded makes a panic an error: what breaks one turn must not end those of all
+// others, nor count as their attempts.
+func guarded[T any](f func() (T, error)) (v T, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return f()
+}
+
+// broke is what a person is told about what nobody foresaw.
+func broke(turn agent.Turn) *agent.Fault {
+	return &agent.Fault{Code: agent.FaultBroke, Args: map[string]string{"turn": fmt.Sprint(turn.Turn)}}
 }
 
 // answer runs the loop until it has an answer, taking in what joins it.

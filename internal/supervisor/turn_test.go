@@ -15,16 +15,24 @@ import (
 	"agentd/internal/sqlite"
 )
 
-// attentive is a channel that notes what it was asked to acknowledge.
+// attentive is a channel that notes what it was asked to acknowledge and to answer.
 type attentive struct {
 	silent
-	mu   sync.Mutex
-	seen []int64
+	mu       sync.Mutex
+	seen     []int64
+	answered []string
 }
 
-func (a *attentive) Rights(context.Context, agent.Turn) (agent.Rights, error) {
-	return agent.Owner, nil
+func (a *attentive) Follow(context.Context, agent.Turn) Progress { return a }
+
+func (a *attentive) Answer(ctx context.Context, text string, faults ...*agent.Fault) []agent.Post {
+	posts := a.silent.Answer(ctx, text, faults...)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.answered = append(a.answered, posts[0].Key)
+	return posts
 }
+
 func (a *attentive) Seen(_ context.Context, _ agent.Address, message int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -241,4 +249,34 @@ func TestALearntScaleCuts(t *testing.T) {
 	if before, after := bytesOf(asked[7]), bytesOf(asked[8]); float64(after) > 1536*bytesPerToken/2 || before < after {
 		t.Errorf("%d bytes before, %d after", before, after)
 	}
+}
+
+// fragile breaks at its first call.
+type fragile struct {
+	windowed
+	calls *int
+}
+
+func (f fragile) Generate(ctx context.Context, r agent.Request, watch func(agent.Delta)) (agent.Reply, error) {
+	if *f.calls++; *f.calls == 1 {
+		panic("a nil map")
+	}
+	return f.windowed.Generate(ctx, r, watch)
+}
+
+// What breaks one turn ends neither the process nor the conversation.
+func TestAPanicEndsOneTurn(t *testing.T) {
+	wrap := func(w windowed) Model { return fragile{w, new(int)} }
+	inScene(t, wrap, func(t *testing.T, s *scene) {
+		s.say("one", time.Minute)
+		s.say("two", time.Minute)
+		s.askedTimes(1)
+		open, err := s.db.Open(t.Context())
+		if err != nil || len(open) > 0 || s.running() > 0 {
+			t.Errorf("open %v, %v, running %d", open, err, s.running())
+		}
+		if got := fmt.Sprint(s.channel.answered); got != "[!broke here]" {
+			t.Errorf("answered %s", got)
+		}
+	}, agenttest.Step{Text: "here"})
 }
