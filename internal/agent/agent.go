@@ -163,11 +163,16 @@ func (r *run) generate(ctx context.Context, nudge string) (Reply, error) {
 // (C080), and, where there are no others, calls (C019, C083). Calls of a reply
 // that ran into the output limit may lack their end, and are not run.
 func (r *run) understand(reply *Reply) {
-	text, calls := reply.Message.Text(), reply.Message.Calls()
+	text, calls, names := reply.Message.Text(), reply.Message.Calls(), r.names()
 	if len(calls) > 0 {
 		_, text = textcall.Thoughts(text)
+		for i, c := range calls {
+			if name, ok := textcall.Resolve(c.Name, names); ok { // what models leave on a name (C084)
+				calls[i].Name = name
+			}
+		}
 	} else {
-		answer := textcall.Parse(text, r.names())
+		answer := textcall.Parse(text, names)
 		text = answer.Text
 		for _, c := range answer.Calls {
 			if !reply.Cut {

@@ -419,3 +419,26 @@ func TestCallsAndThoughtsInTheText(t *testing.T) {
 		}
 	}
 }
+
+// C084: what a model leaves on the names of native calls.
+func TestNamesOfNativeCalls(t *testing.T) {
+	tool := echo("read_file", agent.ReadOnly)
+	model := agenttest.NewModel(
+		agenttest.Step{Calls: []agent.Call{agenttest.Call("read_file<|channel|>commentary", `{"path":"a"}`), agenttest.Call("functions.read_file", `{"path":"b"}`), agenttest.Call("read_mail", `{}`)}},
+		agenttest.Step{Text: "done"})
+	a := agent.Agent{Model: model, Tools: []agent.Tool{tool}}
+	tr := agenttest.NewTranscript(user("look"))
+	if _, err := a.Run(t.Context(), scope, tr, nil); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(tool.Runs()); n != 2 {
+		t.Errorf("%d runs", n)
+	}
+	var names []string
+	for _, c := range tr.History()[1].Calls() {
+		names = append(names, c.Name)
+	}
+	if got := strings.Join(names, " "); got != "read_file read_file read_mail" {
+		t.Errorf("the history has %s", got)
+	}
+}

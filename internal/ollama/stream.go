@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"agentd/internal/agent"
+	"agentd/internal/agent/textcall"
 )
 
 // maxLine bounds a line of the stream. One line holds a whole tool call, file
@@ -100,7 +101,7 @@ func (r *reply) add(c *chunk) {
 	for _, call := range c.Message.ToolCalls {
 		r.bytes += len(call.Function.Name) + len(call.Function.Arguments)
 		r.calls = append(r.calls, agent.Part{Call: &agent.Call{
-			ID: call.ID, Name: cleanName(call.Function.Name), Args: decodeArgs(call.Function.Arguments),
+			ID: call.ID, Name: call.Function.Name, Args: decodeArgs(call.Function.Arguments),
 		}})
 	}
 }
@@ -119,34 +120,16 @@ func (r *reply) finish(last *chunk) agent.Reply {
 	return out
 }
 
-// cleanName drops what models leave on a tool's name: "functions.read_file",
-// "read_file<|channel|>commentary" (C084).
-func cleanName(name string) string {
-	name, _, _ = strings.Cut(name, "<|")
-	return strings.TrimPrefix(strings.TrimSpace(name), "functions.")
-}
-
 // decodeArgs returns a call's arguments as an object, also when the model wrote
-// the object into a string (C078), once or twice. Numbers keep their digits. What
-// is no object at all becomes a JSON string of the raw text, so that it can be
-// stored; the loop answers such a call with a tool error, and encodeCall sends it
-// back as an object.
+// the object into a string (C078). Numbers keep their digits. What is no object at
+// all becomes a JSON string, so that it can be stored; the loop answers such a call
+// with a tool error, and encodeCall sends it back as an object.
 func decodeArgs(raw json.RawMessage) json.RawMessage {
-	text := bytes.TrimSpace(raw)
-	for range 3 {
-		switch {
-		case len(text) == 0, string(text) == "null":
-			return json.RawMessage("{}")
-		case isObject(text):
-			return bytes.Clone(text)
-		}
-		var inner string
-		if json.Unmarshal(text, &inner) != nil {
-			break
-		}
-		text = bytes.TrimSpace([]byte(inner))
+	args := textcall.Arguments(raw)
+	if isObject(args) || args[0] == '"' && json.Valid(args) {
+		return bytes.Clone(args) // raw is a part of the line
 	}
-	quoted, _ := marshal(string(text))
+	quoted, _ := marshal(string(args))
 	return quoted
 }
 

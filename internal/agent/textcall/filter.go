@@ -78,9 +78,6 @@ func (f *Filter) End() (show string, void bool) {
 	return f.hand()
 }
 
-// Thinking tells whether the model is in its thoughts.
-func (f *Filter) Thinking() bool { return f.mode == inThought }
-
 // hand gives out what was decided.
 func (f *Filter) hand() (show string, void bool) {
 	show, void = string(f.shown), f.void

@@ -123,18 +123,6 @@ func TestThoughts(t *testing.T) {
 	}
 }
 
-func TestThinking(t *testing.T) {
-	var f Filter
-	for _, step := range []struct {
-		text string
-		want bool
-	}{{"<thi", false}, {"nk>a", true}, {"</thi", true}, {"nk>b", false}} {
-		if f.Add(step.text); f.Thinking() != step.want {
-			t.Errorf("after %q: %v", step.text, f.Thinking())
-		}
-	}
-}
-
 // checkFilter sees that the pieces a text comes in make no difference, and that
 // the end agrees with Thoughts.
 func checkFilter(t interface{ Fatalf(string, ...any) }, pieces []string) {
