@@ -43,7 +43,7 @@ type config struct {
 	IdleTimeout time.Duration `env:"AGENT_IDLE_TIMEOUT" envDefault:"2m" want:"a time above 0 such as 2m, or seconds" text:"wait between two tokens"`
 	Options     jsonObject    `env:"AGENT_OPTIONS" want:"a JSON object such as {\"temperature\":0.7}" text:"Ollama options as JSON: temperature, seed and the like"`
 
-	MaxSteps   int            `env:"AGENT_MAX_STEPS" envDefault:"15" want:"a whole number from 1 to 1000" text:"model calls in one turn"`
+	MaxSteps   int            `env:"AGENT_MAX_STEPS" envDefault:"15" want:"a whole number from 1 to 1000" text:"rounds of tools in one turn"`
 	Workers    int            `env:"AGENT_WORKERS" envDefault:"4" want:"a whole number from 1 to 1000" text:"turns at a time"`
 	PromptFile string         `env:"AGENT_PROMPT_FILE" unset:"DATA_DIR/AGENT.md" text:"your own instructions, added to the system prompt"`
 	TZ         string         `env:"AGENT_TZ" unset:"TZ, else UTC" want:"a time zone such as Europe/Berlin" text:"time zone of the agent's clock"`

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 
 	"agentd/internal/bot/bottest"
 	"agentd/internal/ollama/ollamatest"
+	"agentd/internal/sqlite"
 )
 
 // inWorld runs f in a bubble with a world in it, and asserts what holds
@@ -351,6 +353,40 @@ func TestRightsAreThoseOfNow(t *testing.T) {
 			if strings.Contains(string(r.Body), "of Bob") {
 				t.Error("Bob's words reached the model")
 			}
+		}
+	})
+}
+
+// What is handled is deleted after two days, and the database is looked through.
+func TestOldUpdatesAreDeleted(t *testing.T) {
+	inWorld(t, ollamatest.Config{}, func(t *testing.T, w *world) {
+		w.env["LOG_LEVEL"] = "info"
+		ignored := func() int {
+			store, err := sqlite.Open(t.Context(), filepath.Join(w.env["DATA_DIR"], "agentd.db"), sqlite.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows, err := store.Ignored(t.Context(), 10)
+			if err := errors.Join(err, store.Close()); err != nil {
+				t.Fatal(err)
+			}
+			return len(rows)
+		}
+		d := w.start(nil)
+		pass(time.Second)
+		w.tg.AddChat(-5001, "group", "Strangers", false)
+		w.tg.User(bob, "Bob", "en").SendTo(-5001, "to nobody")
+		pass(time.Hour)
+		if n := ignored(); n != 1 {
+			t.Errorf("%d ignored updates are kept", n)
+		}
+		pass(73 * time.Hour)
+		if n := ignored(); n != 0 {
+			t.Errorf("%d ignored updates are left after three days", n)
+		}
+		d.stop()
+		if strings.Contains(d.log.String(), "damaged") {
+			t.Error("a sound database is called damaged")
 		}
 	})
 }
