@@ -36,6 +36,10 @@ func checkPaths(c config, envSecret bool) (configError, []string) {
 		return nil, nil // a fault already
 	}
 	data := locate("DATA_DIR", c.DataDir)
+	if info, err := os.Stat(data.real); err == nil && !info.IsDir() {
+		// The other settings lie below it: what is wrong with them follows from this.
+		return configError{{"DATA_DIR", "expected a folder (" + data.path + " is a file): choose another path"}}, nil
+	}
 	workspace := locate("WORKSPACE_DIR", c.WorkspaceDir)
 	prompt := locate("AGENT_PROMPT_FILE", c.PromptFile)
 	agents := locate("AGENTS_DIR", c.AgentsDir)

@@ -84,7 +84,7 @@ func serve(ctx context.Context, p process) int {
 func runDaemon(ctx context.Context, cfg config, log *slog.Logger, p process) (err error) {
 	release, err := sqlite.Lock(cfg.DataDir)
 	if err != nil {
-		return err
+		return fmt.Errorf("DATA_DIR: %w", err)
 	}
 	defer func() { err = errors.Join(err, release()) }()
 	if err := os.MkdirAll(cfg.WorkspaceDir, 0o700); err != nil {

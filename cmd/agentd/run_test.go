@@ -390,3 +390,18 @@ func TestOldUpdatesAreDeleted(t *testing.T) {
 		}
 	})
 }
+
+// One cause is one line, by the name of the setting that has it.
+func TestDataDirIsAFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "file")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out buffer
+	code := run(t.Context(), process{dir: dir, stdout: &out, stderr: &out,
+		environ: []string{"HOME=" + dir, "DATA_DIR=" + path, "TELEGRAM_BOT_TOKEN=7000000001:TEST-token-abcdefghijklmnopqrstuv"}})
+	if want := "DATA_DIR: expected a folder (" + path + " is a file): choose another path\n"; code != exitConfig || out.String() != want {
+		t.Errorf("exit code %d:\n%s", code, out.String())
+	}
+}
