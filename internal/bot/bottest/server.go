@@ -171,8 +171,9 @@ func (s *Server) Close() {
 			s.webhook.stop()
 		}
 		s.mu.Unlock()
+		// The server first: it then knows why its listeners end. They are ours to lose.
+		_ = s.http.Close()
 		_ = s.pipe.Close()
-		_ = s.http.Close() // the listeners are ours to lose
 	})
 	s.wg.Wait()
 }
